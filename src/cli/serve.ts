@@ -162,6 +162,7 @@ async function serveOne(options: ServeOptions): Promise<void> {
       const { config: next, needRestart, models } = tollgate.reload(reread.config);
       running = next;
       const pending = needRestart.length > 0 ? needRestart.join(', ') : undefined;
+      log.info('audit', { actor: 'operator', action: 'settings.reload', target: next.source });
       log.info('config_reloaded', { source: next.source, models, needs_restart: pending });
     } catch (error) {
       log.error('config_rejected', { problem: reason(error) });

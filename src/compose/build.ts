@@ -81,9 +81,9 @@ async function assemble(
   const { models } = configured;
   const server: HttpServer = new HttpServer({
     routes: configured.routes,
-    authenticator,
-    log,
+    ...{ authenticator, log },
     responseCounts: telemetry.responseCounts,
+    trustedProxies: config.server.trustedProxies,
     countRead: ({ tenantId }) => configured.readRate.take(tenantId),
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
     mapError: toOutageError,

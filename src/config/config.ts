@@ -14,6 +14,8 @@ export interface Config {
     readonly drainSeconds: number;
     /** How long startup waits for an unreachable Postgres server. */
     readonly databaseWaitSeconds: number;
+    /** Addresses and ranges of proxies whose `X-Forwarded-For` is believed. */
+    readonly trustedProxies: readonly string[];
   };
   readonly dataDir: string;
   readonly database: Secret;

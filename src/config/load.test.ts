@@ -57,7 +57,7 @@ describe('loadConfig without settings', () => {
       port: 8080,
       publicUrl: null,
       drainSeconds: 600,
-      databaseWaitSeconds: 12,
+      ...{ databaseWaitSeconds: 12, trustedProxies: [] },
     });
     expect(config.dataDir).toBe('./data');
     expect(config.database.reveal()).toBe('sqlite:./data/tollgate.db');

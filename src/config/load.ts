@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/schema';
 import { fieldsOf, isObject } from '../core/json.ts';
-import { parsePrivateTarget } from '../core/network-address.ts';
+import { addressRange, parsePrivateTarget } from '../core/network-address.ts';
 import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import { builtinCatalog } from './catalog/index.ts';
@@ -140,6 +140,7 @@ function assemble(
       publicUrl: publicUrl?.replace(/\/+$/, '') ?? null,
       drainSeconds: file.server?.drain_seconds ?? 600,
       databaseWaitSeconds: file.server?.database_wait_seconds ?? 12,
+      trustedProxies: readTrustedProxies(file, problems),
     },
     dataDir,
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
@@ -182,6 +183,18 @@ const privateAddressRule =
   'Use a full host name without * or a port, or an IP address or range inside 10.0.0.0/8, ' +
   '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7, or ::1. A metadata ' +
   'service is never allowed.';
+
+function readTrustedProxies(file: ConfigFile, problems: ConfigProblem[]): readonly string[] {
+  const entries = file.server?.trusted_proxies ?? [];
+  for (const [index, entry] of entries.entries()) {
+    if (addressRange(entry) !== null) continue;
+    problems.push({
+      path: `server.trusted_proxies[${index}]`,
+      message: `must be an address or a range such as "10.0.0.0/8", not "${entry}"`,
+    });
+  }
+  return entries;
+}
 
 /** Reads `private_addresses`. Entries must be private host names, addresses, or ranges. */
 function readPrivateAddresses(file: ConfigFile, problems: ConfigProblem[]): readonly string[] {

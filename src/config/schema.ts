@@ -14,6 +14,7 @@ export const configFileSchema = strictObject({
     public_url: httpUrl('https://gateway.example.com'),
     drain_seconds: integer(0, 86_400),
     database_wait_seconds: integer(0, 86_400),
+    trusted_proxies: Type.Array(Type.String()),
   }),
   data_dir: Type.String({ minLength: 1 }),
   database: Type.String({

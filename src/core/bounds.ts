@@ -352,3 +352,6 @@ export const countAnswerLengthMax = 16 * 1024;
 
 /** Concurrent token counts by providers, per tenant. They are free, so any others are estimated. */
 export const concurrentCountsMax = 32;
+
+/** Failed sign-ins that are logged per minute and process. Someone may try millions of keys. */
+export const signInFailuresPerMinuteMax = 100;

@@ -9,7 +9,7 @@ export function addressBytes(ip: string): Uint8Array | null {
 }
 
 /** All addresses with the same leading bits, such as `10.0.0.0/8`. */
-interface AddressRange {
+export interface AddressRange {
   readonly prefix: Uint8Array;
   readonly prefixBits: number;
 }

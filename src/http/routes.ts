@@ -3,6 +3,7 @@ import type { RouteDoc } from '../contract/route-doc.ts';
 import type { Caller, Scope } from '../core/caller.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { newRequestId } from '../core/ids.ts';
+import type { AuditedChange } from './audit.ts';
 import { normalizePath } from './paths.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -90,6 +91,10 @@ export class Exchange {
   errorShape: ErrorShape;
   /** Headers of the response, including error responses. */
   readonly headers: Record<string, string>;
+  /** Who made the request, once it is authenticated: a key ID, or `admin`. */
+  actor = 'unknown';
+  /** The change that this request made, for the audit log. */
+  change: AuditedChange | undefined;
   /** The length of a response body that isn't streamed. */
   responseLength: number | undefined;
   /** Sets how many seconds the connection may be idle; 0 means no limit. */

@@ -3,7 +3,7 @@ import { bodyBytesPerSecondMin, clientStallMs } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import {
   asGatewayError,
-  type GatewayError,
+  GatewayError,
   invalidRequest,
   shuttingDown,
   unavailable,
@@ -13,6 +13,7 @@ import { type Log, reason } from '../telemetry/log.ts';
 import { OutageLog } from '../telemetry/outage-log.ts';
 import type { ResponseCounts } from '../telemetry/traffic.ts';
 import { authorizeAdmin, authorizeKey, scopeError } from './access.ts';
+import { AuditLog } from './audit.ts';
 import { discardUnread } from './body/body.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
@@ -37,6 +38,8 @@ interface ServerDeps {
   readonly log: Log;
   readonly responseCounts?: ResponseCounts;
   readonly idleSeconds?: number;
+  /** Proxies whose `X-Forwarded-For` names the client: addresses and ranges. */
+  readonly trustedProxies?: readonly string[];
   /** Counts a request that isn't a model call. Throws 429. */
   countRead?(caller: Caller): void;
   /** Writes rate-limit headers for a request that doesn't count toward the limit. */
@@ -50,6 +53,7 @@ export class HttpServer {
   readonly #deps: Omit<ServerDeps, 'routes'>;
   #router: Router;
   readonly #outages: OutageLog;
+  readonly #audit: AuditLog;
   readonly #idleSeconds: number;
   #server: Bun.Server<undefined> | undefined;
   #draining = false;
@@ -58,6 +62,7 @@ export class HttpServer {
     this.#deps = deps;
     this.#router = new Router(routes);
     this.#outages = new OutageLog(deps.log);
+    this.#audit = new AuditLog(deps.log, deps.trustedProxies ?? []);
     this.#idleSeconds = deps.idleSeconds ?? defaultIdleSeconds;
   }
 
@@ -126,13 +131,21 @@ export class HttpServer {
       response = await this.#dispatch(exchange);
       this.#extendIdleTimeout(exchange);
     } catch (error) {
+      if (error instanceof GatewayError && error.symbol === 'invalid_api_key') {
+        this.#audit.signInFailed(exchange, this.#peerOf(request));
+      }
       await discardUnread(exchange);
       response = this.#toErrorResponse(exchange, error);
       // Limit the wait, because the client may never read the error.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
+    if (exchange.change) this.#audit.changed(exchange, exchange.change, this.#peerOf(request));
     this.#deps.responseCounts?.count(exchange.pattern, response.status);
     return response;
+  }
+
+  #peerOf(request: Request): string | undefined {
+    return this.#server?.requestIP(request)?.address;
   }
 
   #dispatch(exchange: Exchange): Response | Promise<Response> {
@@ -150,6 +163,7 @@ export class HttpServer {
     }
     if (route.access === 'admin') {
       return authorizeAdmin(request, this.#deps.authenticator).then(() => {
+        exchange.actor = 'admin';
         exchange.setIdleTimeout(0);
         return route.handle(exchange);
       });
@@ -174,6 +188,7 @@ export class HttpServer {
     if (rejection) throw rejection;
     // A model may send nothing for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);
+    exchange.actor = caller.keyId;
     return route.handle(exchange, caller);
   }
 

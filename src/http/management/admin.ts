@@ -25,6 +25,7 @@ import {
   type TenantObject,
   tenantQuery,
 } from '../../contract/admin.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { type TenantSumReads, tenantMonthObject } from '../../records/analytics.ts';
 import { daysOf, monthAround } from '../../records/period.ts';
 import type { Catalog, Offer } from '../../route/catalog.ts';
@@ -64,6 +65,7 @@ export function adminRoutes(deps: AdminDeps): Route[] {
   return [
     admin.post('/admin/v1/tenants', adminDocs.createTenant, async (exchange) => {
       const tenant = await createTenant(deps, await readManagementBody(exchange));
+      exchange.change = { action: 'tenant.create', tenant: tenant.id };
       return json(exchange, { data: await tenantObject(deps, tenant) }, 201);
     }),
     admin.get('/admin/v1/tenants', adminDocs.listTenants, async (exchange) => {
@@ -78,12 +80,16 @@ export function adminRoutes(deps: AdminDeps): Route[] {
     admin.patch('/admin/v1/tenants/:id', adminDocs.changeTenant, async (exchange) => {
       const body = await readManagementBody(exchange);
       const tenant = await changeTenant(deps, exchange.param('id'), body);
+      const fields = Object.keys(fieldsOf(body)).join();
+      exchange.change = { action: 'tenant.update', tenant: tenant.id, fields };
       await deps.applyChanges();
       return json(exchange, { data: await tenantObject(deps, tenant) });
     }),
     admin.post('/admin/v1/tenants/:id/credits', adminDocs.changeCredits, async (exchange) => {
       const body = await readManagementBody(exchange);
       const { entry, repeated } = await changeCredits(deps, exchange.param('id'), body);
+      const { tenant_id: tenant, id, amount } = entry;
+      exchange.change = { action: 'credits.change', tenant, target: String(id), amount };
       return json(exchange, { data: entry }, repeated ? 200 : 201);
     }),
     admin.get('/admin/v1/tenants/:id/credits', adminDocs.listCredits, async (exchange) => {

@@ -26,12 +26,14 @@ export function byokRoutes(service: manage.ByokService): Route[] {
     management.put('/api/v1/byok/:provider', byokDocs.set, async (exchange, { tenantId }) => {
       const body = await readManagementBody(exchange);
       const provider = exchange.param('provider');
-      return json(exchange, {
-        data: await manage.setCredential(service, tenantId, provider, body),
-      });
+      const data = await manage.setCredential(service, tenantId, provider, body);
+      exchange.change = { action: 'provider_key.set', tenant: tenantId, target: provider };
+      return json(exchange, { data });
     }),
     management.delete('/api/v1/byok/:provider', byokDocs.delete, async (exchange, { tenantId }) => {
-      await manage.deleteCredential(service, tenantId, exchange.param('provider'));
+      const provider = exchange.param('provider');
+      await manage.deleteCredential(service, tenantId, provider);
+      exchange.change = { action: 'provider_key.delete', tenant: tenantId, target: provider };
       return json(exchange, deletedObject);
     }),
   ];

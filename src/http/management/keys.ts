@@ -3,6 +3,7 @@ import { findTenant } from '../../auth/management/tenants.ts';
 import { deletedObject } from '../../contract/fields.ts';
 import { type IssuedKeyObject, keyDocs, tenantKeyDocs } from '../../contract/keys.ts';
 import type { Caller } from '../../core/caller.ts';
+import { fieldsOf } from '../../core/json.ts';
 import { readManagementBody } from '../body/body.ts';
 import { type KeyContext, openRouterKey } from '../openrouter.ts';
 import { readOffset, readParameter } from '../query.ts';
@@ -29,6 +30,7 @@ const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
   async create(deps, exchange, tenantId, _keyId, caller) {
     const body = await readManagementBody(exchange);
     const { key, text } = await manage.createKey(deps, tenantId, body, caller);
+    exchange.change = { action: 'key.create', tenant: tenantId, target: key.id };
     const issued: IssuedKeyObject = { data: key, key: text };
     return json(exchange, issued, 201);
   },
@@ -47,17 +49,21 @@ const handlers: Readonly<Record<keyof typeof tenantKeyDocs, KeyHandler>> = {
   async change(deps, exchange, tenantId, keyId, caller) {
     const body = await readManagementBody(exchange);
     const data = await manage.changeKey(deps, tenantId, keyId, body, caller);
+    const fields = Object.keys(fieldsOf(body)).join();
+    exchange.change = { action: 'key.update', tenant: tenantId, target: keyId, fields };
     await deps.applyChanges();
     return json(exchange, { data });
   },
   async delete(deps, exchange, tenantId, keyId) {
     await manage.deleteKey(deps, tenantId, keyId);
+    exchange.change = { action: 'key.delete', tenant: tenantId, target: keyId };
     await deps.applyChanges();
     return json(exchange, deletedObject);
   },
   async rotate(deps, exchange, tenantId, keyId, caller) {
     const body = await readManagementBody(exchange);
     const { key, text } = await manage.rotateKey(deps, tenantId, keyId, body, caller);
+    exchange.change = { action: 'key.rotate', tenant: tenantId, target: keyId };
     await deps.applyChanges();
     const issued: IssuedKeyObject = { data: key, key: text };
     return json(exchange, issued);

@@ -74,7 +74,7 @@ export async function countLiveKeys(read: Kysely<Schema>, tenantId: string): Pro
   return count;
 }
 
-/** Returns true if the tenant has this many keys. No other transaction can add one until the end. */
+/** Returns true if the tenant has this many keys. Until the end, only `trx` can add one. */
 export async function hasKeys(
   trx: StoreTransaction,
   tenantId: string,
