@@ -559,11 +559,12 @@ describe('an invalid embeddings request', () => {
     ],
   ];
 
-  test.each(cases)('is rejected: %s', async (_, body, code, param) => {
+  test.each(cases)('is rejected: %s', async (_, body, status, param) => {
     const reply = await embed(body);
+    const type = 'invalid_request_error';
     expect([reply.status, reply.error]).toEqual([
-      code,
-      { message: expect.any(String), type: 'invalid_request_error', code, param },
+      status,
+      { message: expect.any(String), type, code: type, param },
     ]);
     expect(String(reply.error.message)).toMatch(/^\S.*[.?]$/);
     expect(upstream.requests.length + embeddingServer.calls.length).toBe(0);
