@@ -21,6 +21,12 @@ function rejection(fields: object): { param: string | null; message: string } {
 
 const userMessage = (...content: unknown[]) => ({ input: [{ role: 'user', content }] });
 
+test('readResponsesRequest understands tool_choice any as required', () => {
+  const tools = [{ type: 'function', name: 'look', parameters: { type: 'object' } }];
+  const { body, source } = read({ tools, tool_choice: 'any' });
+  expect([body.tool_choice, source]).toEqual(['required', null]);
+});
+
 describe('readResponsesRequest', () => {
   const cases: readonly (readonly [string, object, string])[] = [
     ['without input', { input: undefined }, 'input'],

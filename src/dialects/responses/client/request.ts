@@ -32,7 +32,7 @@ import {
   type LocatedPart,
   partsOf,
 } from './input-items.ts';
-import { type ResponsesBody, responsesSchema } from './schema.ts';
+import { type ResponsesBody, responsesSchema, type SentBody } from './schema.ts';
 import {
   checkAllowedTools,
   checkTools,
@@ -56,12 +56,13 @@ export interface ResponsesRequest {
 }
 
 export function readResponsesRequest(
-  value: Record<string, unknown>,
+  sent: Record<string, unknown>,
   source: RawBody,
   tenantId: string | null = null,
 ): ResponsesRequest {
-  rejectState(value);
-  if (!validator.Check(value)) throw validationError(responsesSchema, value);
+  rejectState(sent);
+  if (!validator.Check(sent)) throw validationError(responsesSchema, sent);
+  const value: ResponsesBody = hasOwnChoice(sent) ? sent : { ...sent, tool_choice: 'required' };
   const models = readModels(value);
   const items = typeof value.input === 'string' ? [] : value.input;
   checkItems(items);
@@ -87,7 +88,12 @@ export function readResponsesRequest(
     urls: urlsOf(value, items, parts, extraFields),
     ownAccount: programRequirement(extraFields) ?? ownAccountFor(value, items, parts, extraFields),
   };
-  return { request, body: value, source, tenantId };
+  return { request, body: value, source: value === sent ? source : null, tenantId };
+}
+
+/** Returns false for a choice by another vendor's name. */
+function hasOwnChoice(sent: SentBody): sent is SentBody & ResponsesBody {
+  return sent.tool_choice !== 'any';
 }
 
 /** Fields that refer to stored state, and why they are rejected. */

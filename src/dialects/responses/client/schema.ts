@@ -28,7 +28,8 @@ const formatSchema = Type.Union([
 ]);
 
 const toolChoiceSchema = Type.Union([
-  oneOf('none', 'auto', 'required'),
+  // Clients of Mistral and Anthropic send `any` for `required`.
+  oneOf('none', 'auto', 'required', 'any'),
   Type.Object({
     type: Type.String(),
     name: optional(Type.String()),
@@ -79,4 +80,9 @@ export const responsesSchema = Type.Object({
   truncation: optional(oneOf('auto', 'disabled')),
   ...addedFields,
 });
-export type ResponsesBody = Static<typeof responsesSchema>;
+export type SentBody = Static<typeof responsesSchema>;
+
+/** The body with OpenAI's own names for the tool choice. */
+export type ResponsesBody = Omit<SentBody, 'tool_choice'> & {
+  tool_choice?: Exclude<SentBody['tool_choice'], 'any'>;
+};
