@@ -91,9 +91,11 @@ const completion = Type.Object(
         message: Type.Object({
           role: Type.Literal('assistant'),
           content: Type.Optional(nullable(text())),
+          refusal: Type.Optional(nullable(text())),
           reasoning: Type.Optional(nullable(text())),
           tool_calls: Type.Optional(Type.Array(toolCall)),
         }),
+        logprobs: Type.Optional(nullable(Type.Object({}))),
         finish_reason: finishReason,
       }),
     ),
@@ -166,6 +168,12 @@ const response = Type.Object(
     status: oneOf('completed', 'incomplete', 'in_progress', 'failed'),
     model: text('The alias of the model that answered.'),
     output: Type.Array(item),
+    temperature: Type.Optional(nullable(Type.Number())),
+    top_p: Type.Optional(nullable(Type.Number())),
+    service_tier: Type.Optional(nullable(text('`default` for providers other than OpenAI.'))),
+    tools: Type.Optional(
+      Type.Array(Type.Object({ type: text() }), { description: "The request's tools." }),
+    ),
     error: nullable(Type.Object({ code: text(), message: text() })),
     incomplete_details: nullable(
       Type.Object({ reason: text('`max_output_tokens` or `content_filter`.') }),

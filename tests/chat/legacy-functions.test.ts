@@ -124,8 +124,10 @@ describe('legacy functions for upstreams with tools', () => {
         message: {
           role: 'assistant',
           content: null,
+          refusal: null,
           function_call: { name: 'weather', arguments: '{"city":"Oslo"}' },
         },
+        logprobs: null,
         finish_reason: 'function_call',
       },
     ]);

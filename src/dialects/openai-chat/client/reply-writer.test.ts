@@ -20,7 +20,12 @@ test('OpenAiReplyWriter writes every field that clients validate', () => {
     model: 'acme/large',
     provider: 'a',
     choices: [
-      { index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' },
+      {
+        index: 0,
+        message: { role: 'assistant', content: 'Hello', refusal: null },
+        logprobs: null,
+        finish_reason: 'stop',
+      },
     ],
     system_fingerprint: null,
     usage: {
@@ -43,6 +48,7 @@ test('OpenAiReplyWriter writes null content next to a refusal', () => {
     {
       index: 0,
       message: { role: 'assistant', content: null, refusal: 'I cannot do that.' },
+      logprobs: null,
       finish_reason: 'stop',
     },
   ]);
@@ -55,6 +61,7 @@ test('OpenAiReplyWriter writes an empty object for a call without arguments', ()
   expect(JSON.parse(reply.write({ usage: noUsage, costCredits: 0 })).choices[0].message).toEqual({
     role: 'assistant',
     content: null,
+    refusal: null,
     tool_calls: [{ id: 'call_1', type: 'function', function: { name: 'now', arguments: '{}' } }],
   });
 });

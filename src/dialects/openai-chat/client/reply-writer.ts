@@ -164,7 +164,7 @@ export class OpenAiReplyWriter implements ReplyWriter {
     const message: JsonObject = {
       role: 'assistant',
       content: this.#text === '' && (calls.length > 0 || this.#refusal !== '') ? null : this.#text,
-      refusal: this.#refusal || undefined,
+      refusal: this.#refusal || null,
       reasoning: this.#reasoning || undefined,
       ...(this.#reasoningName && { [this.#reasoningName]: this.#reasoning }),
       reasoning_details: nonEmpty(this.#details),
@@ -175,7 +175,9 @@ export class OpenAiReplyWriter implements ReplyWriter {
       images: nonEmpty(this.#images),
     };
     convertCustomCalls(message, customTools);
-    return { index: this.#choiceIndex, message, finish_reason: this.#finishReason };
+    // OpenAI's schema requires `refusal` and `logprobs`, even if they are null.
+    const finish_reason = this.#finishReason;
+    return { index: this.#choiceIndex, message, logprobs: null, finish_reason };
   }
 }
 

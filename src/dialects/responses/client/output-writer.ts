@@ -18,7 +18,12 @@ interface ItemPosition {
 }
 
 type Content =
-  | { readonly type: 'output_text'; readonly annotations: object[]; text: string }
+  | {
+      readonly type: 'output_text';
+      readonly annotations: object[];
+      readonly logprobs: readonly [];
+      text: string;
+    }
   | { readonly type: 'refusal'; refusal: string };
 
 interface MessageItem extends ItemPosition {
@@ -222,7 +227,10 @@ export class OutputWriter implements AnswerSink {
     let part = message.content.at(-1);
     if (part?.type !== type) {
       this.#endContent(message);
-      part = type === 'refusal' ? { type, refusal: '' } : { type, annotations: [], text: '' };
+      part =
+        type === 'refusal'
+          ? { type, refusal: '' }
+          : { type, annotations: [], logprobs: [], text: '' };
       message.content.push(part);
       this.#partStart = this.#textLength;
       this.#trackSize(JSON.stringify(part).length);
@@ -347,15 +355,7 @@ function summaryOf(text: string) {
 }
 
 function writeMessage({ id, content }: MessageItem, status: Status): object {
-  return {
-    id,
-    type: 'message',
-    role: 'assistant',
-    status,
-    content: content.map((part) =>
-      part.type === 'output_text' ? { ...part, logprobs: [] } : part,
-    ),
-  };
+  return { id, type: 'message', role: 'assistant', status, content: [...content] };
 }
 
 function writeReasoning({ id, text, encrypted }: ReasoningItem): object {

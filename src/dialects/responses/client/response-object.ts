@@ -7,6 +7,7 @@ import { costForClient, type SettledUsage, type StreamIdentity } from '../../dia
 import { answerId } from '../../normalize/responses/identity.ts';
 import { writeUsage } from '../usage.ts';
 import type { ResponsesBody } from './schema.ts';
+import { type AnyTool, isClientTool } from './tools.ts';
 
 interface Outcome {
   readonly status: 'in_progress' | 'completed' | 'incomplete' | 'failed';
@@ -78,6 +79,13 @@ export interface Echo {
   write(identity: StreamIdentity, outcome: Outcome): object;
 }
 
+/** Adds the fields of a function that OpenAI's schema requires and the client left out. */
+function echoTool(tool: AnyTool): object {
+  if (!isClientTool(tool) || tool.type !== 'function') return tool;
+  const { description = null, parameters = null, strict } = tool;
+  return { ...tool, description, parameters, strict: strict ?? false };
+}
+
 export function echoOf(body: ResponsesBody): Echo {
   const echoed = {
     background: false,
@@ -95,15 +103,16 @@ export function echoOf(body: ResponsesBody): Echo {
       summary: body.reasoning?.summary ?? null,
     },
     safety_identifier: body.safety_identifier ?? null,
-    service_tier: body.service_tier ?? null,
+    // Only OpenAI has tiers, so a translated answer never comes from the requested one.
+    service_tier: 'default',
     // Nothing is stored, even if the client requested it.
     store: false,
-    temperature: body.temperature ?? null,
+    temperature: body.temperature ?? 1,
     text: { ...body.text, format: body.text?.format ?? { type: 'text' } },
     tool_choice: body.tool_choice ?? 'auto',
-    tools: body.tools ?? [],
+    tools: (body.tools ?? []).map(echoTool),
     top_logprobs: body.top_logprobs ?? 0,
-    top_p: body.top_p ?? null,
+    top_p: body.top_p ?? 1,
     truncation: body.truncation ?? 'disabled',
     user: body.user ?? null,
   };

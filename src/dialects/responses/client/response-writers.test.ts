@@ -329,19 +329,31 @@ describe('an answer to a Responses client', () => {
     expect(response).toMatchObject({
       instructions: 'Be brief.',
       temperature: 0.5,
-      top_p: null,
+      top_p: 1,
+      service_tier: 'default',
       frequency_penalty: 0,
       presence_penalty: 0,
       metadata: { a: 'b' },
       reasoning: { effort: 'low', summary: null },
       text: { format: { type: 'text' }, verbosity: 'low' },
-      tools: [{ name: 'look' }, { name: 'patch' }, { name: 'agents' }],
+      tools: [
+        { type: 'function', name: 'look', description: null, parameters: null, strict: false },
+        { type: 'custom', name: 'patch' },
+        { type: 'namespace', name: 'agents' },
+      ],
       tool_choice: 'auto',
       parallel_tool_calls: true,
       store: false,
       previous_response_id: null,
     });
   });
+});
+
+test("a new text part of a Responses stream has every field of OpenAI's schema", () => {
+  const stream = responsesClient(body, echoOf(body)).writeStream(identity);
+  stream.text('Hi');
+  const part = { type: 'output_text', annotations: [], logprobs: [], text: '' };
+  expect(stream.take()).toContain(JSON.stringify({ content_index: 0, part }).slice(1));
 });
 
 describe('a failed Responses stream', () => {

@@ -102,7 +102,7 @@ const addedTools = Type.Object({
   type: Type.Literal('additional_tools'),
   tools: Type.Array(anyTyped, { maxItems: 1024 }),
 });
-type AnyTool = Static<typeof anyTyped>;
+export type AnyTool = Static<typeof anyTyped>;
 
 export const clientToolSchemas = {
   function: functionTool,
