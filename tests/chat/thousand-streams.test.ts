@@ -50,7 +50,13 @@ beforeAll(async () => {
   upstream = await startFakeUpstreamProcess();
   gateway = await startGateway({
     upstreams: { fake: { url: upstream.url, models: { 'test/chat': {}, 'test/endless': {} } } },
-    config: { limits: { requests_per_minute: 1_000_000, concurrent_requests: 10_000 } },
+    config: {
+      limits: {
+        requests_per_minute: 1_000_000,
+        reads_per_minute: 1_000_000,
+        concurrent_requests: 10_000,
+      },
+    },
   });
   // The first streams compile code and fill pools and caches. This memory isn't a leak.
   await load(200);
