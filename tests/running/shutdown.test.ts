@@ -22,6 +22,7 @@ import {
   startGateway,
 } from '../support/gateway.ts';
 import { startPostgres } from '../support/postgres.ts';
+import { readStreamText } from '../support/sse-client.ts';
 import { waitUntil, within } from '../support/wait-until.ts';
 
 const testMs = 120_000;
@@ -155,8 +156,9 @@ test.concurrent.each<[string, object]>([
     const gateway = await startGateway({ upstreams, config: { server: { drain_seconds: 1 } } });
     const streaming = { model: 'test/chat', stream: true, ...body };
     const answer = await gateway.request('POST', path, { key: gateway.keys.api, body: streaming });
+    const reading = readStreamText(answer);
     expect(await gateway.stop()).toBe(0);
-    const text = await answer.text();
+    const text = await within(reading, 'the error event', 20_000);
     expect(text).toContain(shuttingDown);
     expect(text).not.toMatch(/\[DONE\]|message_stop|response\.completed/);
     await upstream.until((requests) => requests[0]?.outcome === 'client-disconnected');
