@@ -30,6 +30,7 @@ import { Health } from '../route/health.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
 import { claimObjectsLocation } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
+import { unencryptedHost } from '../store/postgres/connection.ts';
 import { RedisCacheStore } from '../store/redis/cache-store.ts';
 import { countScripts, RedisCounts } from '../store/redis/counts.ts';
 import { Redis } from '../store/redis/redis.ts';
@@ -130,6 +131,7 @@ export async function openServices(
     now: clock.now,
   });
   await checkObjectStorage(config, store, log);
+  warnOfPlaintext(config, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
     ...{ health, cache, idempotency, uploads, retention, jobs, listenPort },
@@ -170,6 +172,12 @@ function openVault({ credentials }: Store, secrets: SecretKeys, log: Log): Promi
 function createCache({ cache }: Config, redis: Redis | undefined, { now }: StoreClock) {
   const store = redis ? new RedisCacheStore(redis) : new MemoryCacheStore(cache.maxBytes);
   return new ResponseCache(store, cache.ttlSeconds, now);
+}
+
+/** Warns if the passwords and data for Postgres cross a network unencrypted. */
+function warnOfPlaintext({ database }: Config, log: Log): void {
+  const host = unencryptedHost(database.reveal());
+  if (host !== undefined) log.warn('database_unencrypted', { host });
 }
 
 /** Warns if the object store has changed, because jobs whose files are in another store fail. */

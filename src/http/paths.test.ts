@@ -78,8 +78,15 @@ describe('normalizePath for other paths', () => {
     expect(normalizePath(pathname)).toMatchObject({ path, openRouterStyle: false });
   });
 
-  test.each(['//metrics', '/metrics/', '/metrics//'])(
-    'leaves %s unchanged, because proxies block the exact path /metrics',
+  test.each([
+    '//metrics',
+    '/metrics/',
+    '/metrics//',
+    '//admin/v1/x',
+    '/admin//v1/x',
+    '/admin/v1/x/',
+  ])(
+    'leaves %s unchanged, because proxies block /metrics and /admin as they are sent',
     (pathname) => {
       expect(normalizePath(pathname).path).toBe(pathname);
       expect(normalizePath('/metrics').path).toBe('/metrics');

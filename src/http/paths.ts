@@ -29,8 +29,13 @@ const pastedEndpoints = new RegExp(
   `^(?:(?:${callableEndpoints})/(?:v1/)*)+(?=${callableEndpoints}|models)`,
 );
 
-/** Only this spelling is served, because proxies block this path by an exact match. */
-const exactPath = '/metrics';
+/**
+ * Returns whether only one spelling of a path is served: proxies block these paths by comparing
+ * them as they were sent.
+ */
+export function needsExactSpelling(path: string): boolean {
+  return path === '/metrics' || path === '/admin' || path.startsWith('/admin/');
+}
 
 interface RoutePath {
   /** The path as in the route table. */
@@ -83,7 +88,8 @@ function parsePath(pathname: string): RoutePath {
   }
   if (!resources.has(first)) {
     const path = `/${segments.join('/')}`;
-    return { path: path === exactPath ? pathname : path, openRouterStyle: false, anthropicStyle };
+    const served = needsExactSpelling(path) ? pathname : path;
+    return { path: served, openRouterStyle: false, anthropicStyle };
   }
   return {
     path: `/v1/${rest}`,

@@ -15,6 +15,7 @@ import type { ResponseCounts } from '../telemetry/traffic.ts';
 import { authorizeAdmin, authorizeKey, scopeError } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { discardUnread } from './body/body.ts';
+import { needsExactSpelling } from './paths.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import { Exchange, type KeyedRoute, type Route } from './routes.ts';
@@ -85,8 +86,12 @@ export class HttpServer {
 
   /** Starts listening. Returns the port, which the system chooses if `port` is 0. */
   listen(host: string, port: number, reusePort = false, startupServer?: StartupServer): number {
+    const serveExact = (request: Request) => this.#serve(request, true);
     const handlers: Handlers = {
-      fetch: (request) => this.#serve(request),
+      // Bun resolves dots in URLs, so `/v1/../admin` looks like `/admin` to `fetch`. But it matches
+      // these routes against the path that the client sent, as a proxy does.
+      routes: { '/admin/*': serveExact, '/metrics': serveExact },
+      fetch: (request) => this.#serve(request, false),
       error: (error) => this.#handleUnexpectedError(error),
     };
     this.#server =
@@ -122,13 +127,13 @@ export class HttpServer {
     }
   }
 
-  async #serve(request: Request): Promise<Response> {
+  async #serve(request: Request, isExact: boolean): Promise<Response> {
     const exchange = new Exchange(request);
     exchange.setIdleTimeout = (seconds) => this.#server?.timeout(request, seconds);
     exchange.reportLateError = this.#reportLateError;
     let response: Response;
     try {
-      response = await this.#dispatch(exchange);
+      response = await this.#dispatch(exchange, isExact);
       this.#extendIdleTimeout(exchange);
     } catch (error) {
       if (error instanceof GatewayError && error.symbol === 'invalid_api_key') {
@@ -148,10 +153,11 @@ export class HttpServer {
     return this.#server?.requestIP(request)?.address;
   }
 
-  #dispatch(exchange: Exchange): Response | Promise<Response> {
+  #dispatch(exchange: Exchange, isExact: boolean): Response | Promise<Response> {
     const { request } = exchange;
     if (request.method === 'OPTIONS') return preflight(exchange);
     const method = request.method === 'HEAD' ? 'GET' : request.method;
+    if (!isExact && needsExactSpelling(exchange.path)) throw inexactSpelling(exchange);
     const match = this.#router.match(method, exchange.path);
     if (!match) throw this.#unknownRoute(method, exchange);
     exchange.setMatch(match);
@@ -265,6 +271,11 @@ export class HttpServer {
   }
 }
 
+function inexactSpelling({ path }: Exchange): GatewayError {
+  const message = `Send the path ${path} without dots, backslashes, or extra slashes.`;
+  return invalidRequest(message, undefined, 404);
+}
+
 function listenOptions(
   hostname: string,
   port: number,
@@ -294,6 +305,7 @@ function preflight({ request, headers, allowsOrigins }: Exchange): Response {
 }
 
 export interface Handlers {
+  readonly routes: Readonly<Record<string, Handlers['fetch']>>;
   readonly fetch: (request: Request) => Promise<Response>;
   readonly error: (error: Error) => Response;
 }

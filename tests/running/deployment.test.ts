@@ -171,12 +171,30 @@ describe('the container files', () => {
       [],
     );
     const kinds = documents.map((document) => (document.toJS() as { kind: string }).kind);
-    expect(kinds).toEqual(['StatefulSet', 'Service', 'Service', 'PodDisruptionBudget']);
+    expect(kinds).toEqual([
+      'StatefulSet',
+      'Service',
+      'Service',
+      'PodDisruptionBudget',
+      'NetworkPolicy',
+    ]);
     const { resources } = parse(read('deploy/kubernetes/kustomization.yaml')) as {
       resources: string[];
     };
     for (const file of resources)
       expect(existsSync(join(root, 'deploy/kubernetes', file))).toBe(true);
+  });
+
+  test('give pods no Kubernetes credentials and no way to the metadata service', () => {
+    const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
+    const objects = documents.map((document) => document.toJS());
+    const [statefulSet] = objects;
+    const policy = objects.find(({ kind }) => kind === 'NetworkPolicy');
+    const pod = statefulSet.spec.template;
+    expect(pod.spec.automountServiceAccountToken).toBe(false);
+    expect(policy.spec.podSelector.matchLabels).toEqual(pod.metadata.labels);
+    expect(policy.spec.policyTypes).toEqual(['Ingress', 'Egress']);
+    expect(JSON.stringify(policy.spec.egress)).toContain('"except":["169.254.0.0/16"');
   });
 
   test('set TOLLGATE_CONFIG to the mounted configuration in a pod', () => {

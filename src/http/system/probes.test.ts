@@ -15,3 +15,19 @@ test('GET /readyz returns 503 when the store does not respond', async () => {
     reason: 'The store is unavailable: no response within 4 seconds.',
   });
 }, 60_000);
+
+test.each([
+  [
+    'Postgres at db.internal:5432/ledger cannot be reached: connection refused.',
+    'The store is unavailable: Postgres cannot be reached: connection refused.',
+  ],
+  ['connect ECONNREFUSED 10.0.0.5:5432', 'The store is unavailable: connect ECONNREFUSED'],
+  ['getaddrinfo ENOTFOUND db.internal', 'The store is unavailable: getaddrinfo ENOTFOUND'],
+])('GET /readyz does not name the host in "%s"', async (message, reason) => {
+  const ping = () => Promise.reject(new Error(message, { cause: new Error('at 10.0.0.5') }));
+  const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
+  const ready = routes.match('GET', '/readyz')?.route;
+  if (ready?.access !== 'public') throw new Error('The route is not public.');
+  const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));
+  expect(await answer.json()).toEqual({ status: 'unavailable', reason });
+});

@@ -5,7 +5,6 @@ import {
   systemDocs,
 } from '../../contract/system.ts';
 import { withTimeout } from '../../core/deadlines.ts';
-import { reason } from '../../telemetry/log.ts';
 import { expositionType, type Metrics } from '../../telemetry/prometheus.ts';
 import { json, setRetryAfter } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -43,6 +42,12 @@ export function healthRoutes(deps: HealthDeps): Route[] {
   ];
 }
 
+/** Returns the message without hosts and causes, because anyone can send this request. */
+function publicReason(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.replace(/\bPostgres at \S+/g, 'Postgres').replace(/\b(E[A-Z_]{4,}) \S+/g, '$1');
+}
+
 /** Never calls a provider, because that would cost money. */
 async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
   const notReady = (problem: string) => {
@@ -58,7 +63,7 @@ async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
       return json(exchange, body);
     }
   } catch (error) {
-    return notReady(`The store is unavailable: ${reason(error)}`);
+    return notReady(`The store is unavailable: ${publicReason(error)}`);
   }
   const seconds = pingTimeoutMs / 1000;
   return notReady(`The store is unavailable: no response within ${seconds} seconds.`);

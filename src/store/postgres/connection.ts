@@ -24,6 +24,14 @@ export function parseAddress(text: string): PostgresAddress {
   }
 }
 
+/** Returns the host that a Postgres URL reaches over an unencrypted network connection, if any. */
+export function unencryptedHost(text: string): string | undefined {
+  if (!/^postgres(ql)?:/.test(text)) return undefined;
+  const { host, ssl } = new pg.Client({ connectionString: normalizeSslMode(text) });
+  const isLocal = host.startsWith('/') || /^(localhost|127\.[\d.]+|\[?::1\]?)$/i.test(host);
+  return isLocal || ssl ? undefined : host;
+}
+
 function invalidAddressMessage(error: unknown): string {
   const isFile = error instanceof Error && 'syscall' in error;
   if (isFile) return `A file that the database URL names can't be read: ${error.message}.`;
