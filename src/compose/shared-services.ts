@@ -130,8 +130,7 @@ export async function openServices(
     ...{ config, store, accounting, health, idempotency, secrets, log, listenPort, uploads },
     now: clock.now,
   });
-  await checkObjectStorage(config, store, log);
-  warnOfPlaintext(config, log);
+  await checkStores(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
     ...{ health, cache, idempotency, uploads, retention, jobs, listenPort },
@@ -174,14 +173,14 @@ function createCache({ cache }: Config, redis: Redis | undefined, { now }: Store
   return new ResponseCache(store, cache.ttlSeconds, now);
 }
 
-/** Warns if the passwords and data for Postgres cross a network unencrypted. */
-function warnOfPlaintext({ database }: Config, log: Log): void {
+/**
+ * Warns if data for Postgres crosses a network unencrypted, and if the object store has changed,
+ * because jobs whose files are in another store fail.
+ */
+async function checkStores(config: Config, store: Store, log: Log): Promise<void> {
+  const { database, objects } = config;
   const host = unencryptedHost(database.reveal());
   if (host !== undefined) log.warn('database_unencrypted', { host });
-}
-
-/** Warns if the object store has changed, because jobs whose files are in another store fail. */
-async function checkObjectStorage({ objects }: Config, store: Store, log: Log): Promise<void> {
   if (await claimObjectsLocation(store.database, objects.reveal())) return;
   log.warn('object_store_changed', {
     reason: `The last process on this database used a different object store. ${shareObjectsHint}`,

@@ -35,6 +35,18 @@ export const serverParameters: ReadonlySet<string> = new Set([
   'lora_path',
   'adapter_id',
   'adapter_source',
+  // Options of SDKs, which a gateway behind the provider, such as LiteLLM, obeys: where to send the
+  // request, with which credential, and with which other fields.
+  'extra_body',
+  'extra_headers',
+  'extra_query',
+  'api_key',
+  'base_url',
+  'api_base',
+  'api_version',
+  'custom_llm_provider',
+  'user_config',
+  'litellm_params',
 ]);
 
 /**
