@@ -50,10 +50,10 @@ export async function startCrashingOnPostgres(
   options: GatewayOptions,
   url: string,
 ): Promise<Gateway> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
+  // A pool, because several connections of the gateway may check at the same time.
+  const pool = new pg.Pool({ connectionString: url, max: 1 });
   const proxy = await startCuttingProxy(url, async () => {
-    const { rows } = await client.query(savedAnswerQuery).catch(() => ({ rows: [] }));
+    const { rows } = await pool.query(savedAnswerQuery).catch(() => ({ rows: [] }));
     return rows.length > 0;
   });
   const env = { ...options.env, DATABASE_URL: proxy.url };
@@ -61,7 +61,7 @@ export async function startCrashingOnPostgres(
   void proxy.cut.then(() => gateway.kill9());
   void gateway.finished.then(async () => {
     proxy.stop();
-    await client.end();
+    await pool.end();
   });
   return gateway;
 }
