@@ -384,6 +384,6 @@ describe('malicious input to the key API', () => {
   });
 
   test('causes no internal errors', () => {
-    expect(rig.logged).toEqual([]);
+    expect(rig.logged.filter((line) => !line.includes('"event":"audit"'))).toEqual([]);
   });
 });

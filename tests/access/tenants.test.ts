@@ -314,5 +314,5 @@ test('GET /admin/v1/overview counts tenants, keys, and credits', async () => {
 });
 
 test('the requests above cause no internal errors', () => {
-  expect(rig.logged).toEqual([]);
+  expect(rig.logged.filter((line) => !line.includes('"event":"audit"'))).toEqual([]);
 });

@@ -186,18 +186,23 @@ describe('a Gemini answer with signatures on its first call and after its last c
     const thoughtSignature = hasOnlyStandardFields ? 'skip_thought_signature_validator' : first;
     const inlineData = { mimeType: 'image/png', data: imageData };
     const images = returnsImages.has(name) ? { parts: [{ inlineData }] } : {};
-    const result = (called: string) => ({
-      functionResponse: { name: called, response: { output: 'done' }, ...images },
-    });
+    const calls = [
+      { id: '9x1k2m3n', name: 'get_weather', args: { city: 'Paris' } },
+      { id: '8y2l3n4o', name: 'get_weather', args: { city: 'Köln' } },
+      { id: '7z3m4o5p', name: 'now', args: {} },
+    ];
+    const results = calls.map((call) => ({
+      functionResponse: { id: call.id, name: call.name, response: { output: 'done' }, ...images },
+    }));
     const parts = [
-      { functionCall: { name: 'get_weather', args: { city: 'Paris' } }, thoughtSignature },
-      { functionCall: { name: 'get_weather', args: { city: 'Köln' } } },
-      { functionCall: { name: 'now', args: {} } },
+      ...calls.map((functionCall, index) =>
+        index === 0 ? { functionCall, thoughtSignature } : { functionCall },
+      ),
       ...(dropsReasoning.has(name) ? [] : [{ text: '', thoughtSignature: last }]),
     ];
     expect(sentBack('gemini', path, clients[name])).toEqual([
       { role: 'model', parts },
-      { role: 'user', parts: ['get_weather', 'get_weather', 'now'].map(result) },
+      { role: 'user', parts: results },
     ]);
   });
 });
@@ -211,13 +216,15 @@ describe('a Gemini answer with a visible thought whose signature is on the first
     const skip = 'skip_thought_signature_validator';
     const thoughtSignature = hasOnlyStandardFields ? skip : signature;
     const thought = { text: expect.stringContaining('Processing User Requests'), thought: true };
-    const call = (called: string, args: object) => ({ functionCall: { name: called, args } });
+    // The gateway made up these IDs, because the recorded calls have none.
+    const id = expect.stringMatching(/^call_/);
+    const call = (called: string, args: object) => ({ functionCall: { id, name: called, args } });
     expect(sentBack('gemini', path, clients[name])[0]).toEqual({
       role: 'model',
       parts: [
         ...(dropsReasoning.has(name) ? [] : [thought]),
         { ...call('read_theme', {}), thoughtSignature },
-        ...['A', 'B', 'C'].map((id) => call('read_screen', { id })),
+        ...['A', 'B', 'C'].map((screen) => call('read_screen', { id: screen })),
       ],
     });
   });
