@@ -14,8 +14,12 @@ export interface WorkerDeps extends WorkDeps {
   onFailure(jobId: string, error: unknown): void;
 }
 
-/** Jobs that one process runs at the same time. One tenant can't occupy all of the slots. */
-const concurrentJobsMax = 4;
+/**
+ * Jobs that one process runs at the same time. Jobs can take hours, so while `sharedJobsMax` run,
+ * only tenants without a running job get the remaining slots.
+ */
+const concurrentJobsMax = 6;
+const sharedJobsMax = 4;
 const concurrentJobsPerTenantMax = 3;
 
 const claimEveryMs = 1_000;
@@ -67,7 +71,8 @@ export class JobWorker {
       if ([...this.#running].some(({ until }) => until <= now)) await this.renew();
       const until = now + leaseMs;
       const tenants = [...this.#running].map(({ job }) => job.tenantId);
-      const exceptTenants = tenantsAtLimit(tenants, concurrentJobsPerTenantMax);
+      const perTenantMax = tenants.length < sharedJobsMax ? concurrentJobsPerTenantMax : 1;
+      const exceptTenants = tenantsAtLimit(tenants, perTenantMax);
       const claimed = await this.#deps.queue.claim({ now, until, exceptTenants });
       if (!claimed) return;
       this.#start(claimed.job, claimed.lease, until);
