@@ -167,6 +167,7 @@ export class Jobs {
   get objectRouteDeps() {
     return {
       open: (key: string) => this.#storage.open(key),
+      isAvailable: (key: string) => this.#deps.store.jobs.objects.isAvailable(key),
       isValidLink: (key: string, query: string) =>
         this.#links.isValid(key, query, this.#deps.now()),
     };

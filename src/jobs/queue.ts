@@ -120,6 +120,8 @@ export type JobOutcome =
 export interface JobObjects {
   register(key: string, jobId: string, deleteAt: number): Promise<void>;
   due(now: number, limit: number): Promise<readonly string[]>;
+  /** Returns whether the object belongs to a job of a tenant that isn't disabled. */
+  isAvailable(key: string): Promise<boolean>;
   unregister(key: string): Promise<void>;
   /** Makes an unused object due for deletion. Returns false if it is the input of a job. */
   releaseUnused(key: string): Promise<boolean>;
@@ -131,7 +133,7 @@ export interface JobObjects {
 
 /** Webhooks that wait for delivery. */
 export interface WebhookQueue {
-  /** Claims the next webhook that is due. */
+  /** Claims the next webhook that is due. A disabled tenant's webhooks wait. */
   claim(options: ClaimOptions): Promise<Webhook | undefined>;
   retry(id: string, dueAt: number): Promise<void>;
   remove(id: string): Promise<void>;

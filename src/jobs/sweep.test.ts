@@ -11,6 +11,7 @@ function createSweep(keys: readonly string[], isStuck: (key: string) => boolean)
   const reported: { readonly objects: number; readonly reason: unknown }[] = [];
   let tries = 0;
   const objects: JobObjects = {
+    isAvailable: async () => true,
     async register() {},
     async due(now, limit) {
       const due = [...dueAt].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);

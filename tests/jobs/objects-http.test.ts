@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { Caller } from '../../src/core/caller.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { newObjectKey } from '../../src/core/stored-object.ts';
 import { objectRoutes } from '../../src/http/jobs/object-routes.ts';
@@ -8,9 +9,13 @@ import { ObjectLinks } from '../../src/jobs/object-storage.ts';
 import { JobServer } from '../support/job-server.ts';
 
 let server: JobServer;
+let owner: Caller;
+let jobId: string;
 
 beforeAll(async () => {
   server = await JobServer.start();
+  owner = await server.harness.newCaller();
+  jobId = await server.harness.speech(owner, 'Long ago.');
 }, 120_000);
 
 afterAll(() => server.stop());
@@ -19,7 +24,9 @@ const content = '0123456789';
 
 async function storeObject(extension = 'mp3'): Promise<string> {
   const key = newObjectKey(extension);
-  await server.harness.storage.put(key, [Buffer.from(content)]);
+  const { store, storage, now } = server.harness;
+  await store.jobs.objects.register(key, jobId, now);
+  await storage.put(key, [Buffer.from(content)]);
   return key;
 }
 
@@ -161,10 +168,21 @@ describe('GET /v1/objects/:key', () => {
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({
       error: {
-        message: 'The file that this link points to was deleted or moved.',
+        message:
+          'The file that this link points to was deleted or moved, or its account is disabled.',
         code: 'invalid_request_error',
       },
     });
+  });
+
+  test('stops to serve links while their tenant is disabled', async () => {
+    const url = link(await storeObject());
+    const { directory } = server.harness.store;
+    const statusWhile = async (disabled: boolean) => {
+      await directory.changeTenant(owner.tenantId, { disabled }, Date.now());
+      return (await fetch(url)).status;
+    };
+    expect([await statusWhile(true), await statusWhile(false)]).toEqual([404, 200]);
   });
 
   test('does not reveal whether a key exists', async () => {
@@ -190,7 +208,9 @@ describe('GET /v1/objects/:key', () => {
 test('Exchange reports the length of the file that it sends', async () => {
   const body = new Blob([content]);
   const open = async () => ({ bytes: content.length, body });
-  const router = new Router(objectRoutes({ open, isValidLink: () => true }));
+  const router = new Router(
+    objectRoutes({ open, isAvailable: async () => true, isValidLink: () => true }),
+  );
   const exchange = new Exchange(new Request(link(await storeObject())));
   const match = router.match('GET', exchange.path);
   if (match?.route.access !== 'public') throw new Error('The route must be public.');

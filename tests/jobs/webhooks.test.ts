@@ -148,6 +148,17 @@ describe('a webhook', () => {
     expect(both.secretOf('ten_a')).not.toBe(before.secretOf('ten_a'));
   });
 
+  test('waits while its tenant is disabled', async () => {
+    const { directory } = harness.store;
+    await endedJob();
+    await directory.changeTenant(caller.tenantId, { disabled: true }, harness.now);
+    await send();
+    expect(received).toEqual([]);
+    await directory.changeTenant(caller.tenantId, { disabled: false }, harness.now);
+    await send();
+    expect(received.length).toBe(1);
+  });
+
   test('is retried with the same id and growing delays until it is delivered', async () => {
     await endedJob();
     answer = () => new Response('no', { status: 500 });

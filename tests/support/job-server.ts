@@ -68,6 +68,7 @@ export class JobServer {
         }),
         ...objectRoutes({
           open: (key) => harness.storage.open(key),
+          isAvailable: (key) => harness.store.jobs.objects.isAvailable(key),
           isValidLink: (key, query) => harness.links.isValid(key, query, harness.now),
         }),
       ],

@@ -7,6 +7,8 @@ import { type Route, routesFor } from '../routes.ts';
 
 interface ObjectDeps {
   open(key: string): Promise<StoredObject | undefined>;
+  /** Returns false if the object's tenant is disabled. */
+  isAvailable(key: string): Promise<boolean>;
   /** Returns true if the query has an unexpired signature for this object. */
   isValidLink(key: string, query: string): boolean;
 }
@@ -25,8 +27,12 @@ export function objectRoutes(deps: ObjectDeps): Route[] {
           'This link is invalid or has expired. Get a new one from GET /v1/jobs/{id}.',
         );
       }
-      const object = await deps.open(key);
-      if (!object) throw notFound('The file that this link points to was deleted or moved.');
+      const object = (await deps.isAvailable(key)) ? await deps.open(key) : undefined;
+      if (!object) {
+        throw notFound(
+          'The file that this link points to was deleted or moved, or its account is disabled.',
+        );
+      }
       return sendObject(exchange, key, object);
     }),
   ];

@@ -25,6 +25,18 @@ export class SqlJobObjects extends SqlRepository implements JobObjects {
     return rows.map(({ key }) => key);
   }
 
+  async isAvailable(key: string): Promise<boolean> {
+    const row = await this.database.read
+      .selectFrom('job_objects')
+      .innerJoin('jobs', 'jobs.id', 'job_objects.job_id')
+      .innerJoin('tenants', 'tenants.id', 'jobs.tenant_id')
+      .select('job_objects.key')
+      .where('job_objects.key', '=', key)
+      .where('tenants.disabled', '=', 0)
+      .executeTakeFirst();
+    return row !== undefined;
+  }
+
   async unregister(key: string): Promise<void> {
     await this.database.write.deleteFrom('job_objects').where('key', '=', key).execute();
   }

@@ -219,6 +219,7 @@ export class SqlWebhooks extends SqlRepository implements WebhookQueue {
       .selectFrom('webhooks')
       .select('id')
       .where('due_at', '<=', now)
+      .where(isOfActiveTenant)
       .limit(1)
       .executeTakeFirst();
     if (!isDue) return undefined;
@@ -226,7 +227,11 @@ export class SqlWebhooks extends SqlRepository implements WebhookQueue {
       .updateTable('webhooks')
       .set((eb) => ({ due_at: until, attempts: eb('attempts', '+', 1) }))
       .where('id', '=', (eb) => {
-        let next = eb.selectFrom('webhooks').select('id').where('due_at', '<=', now);
+        let next = eb
+          .selectFrom('webhooks')
+          .select('id')
+          .where('due_at', '<=', now)
+          .where(isOfActiveTenant);
         if (except.length > 0) next = next.where('tenant_id', 'not in', except);
         return (
           next
@@ -255,6 +260,11 @@ export class SqlWebhooks extends SqlRepository implements WebhookQueue {
     await this.database.write.deleteFrom('webhooks').where('id', '=', id).execute();
   }
 }
+
+/** A webhook has a link to the output of its job, which a disabled tenant must not get. */
+const isOfActiveTenant = sql<boolean>`not exists (
+  select 1 from tenants where tenants.id = webhooks.tenant_id and tenants.disabled = 1
+)`;
 
 function webhookOf(row: Selectable<WebhooksTable>): Webhook {
   return {
