@@ -15,6 +15,7 @@ import {
   text,
   time,
 } from './fields.ts';
+import { rotationSchema } from './keys.ts';
 import { limitQuery, offsetQuery } from './query.ts';
 import type { ContentDoc, RouteDoc } from './route-doc.ts';
 
@@ -111,7 +112,12 @@ const jobListSchema = record('JobList', {
 });
 export type JobListObject = Shape<typeof jobListSchema>;
 
-const webhookSecretSchema = record('WebhookSecret', { secret: text('`whsec_…`') });
+const webhookSecretSchema = record('WebhookSecret', {
+  secret: text('`whsec_…`'),
+  previous_secret_expires_at: nullable(
+    time('Until then, webhooks are also signed with the previous secret.'),
+  ),
+});
 export type WebhookSecretObject = Shape<typeof webhookSecretSchema>;
 
 /** Speech, or a transcript in the requested format. */
@@ -161,6 +167,16 @@ export const jobDocs = {
   secret: {
     summary: 'Get the webhook secret',
     details: 'Receivers use it to verify signatures, as Standard Webhooks describes.',
+    responses: { 200: data(webhookSecretSchema) },
+  },
+  rotateSecret: {
+    summary: 'Rotate the webhook secret',
+    details:
+      'For `overlap_seconds` (a day by default), webhooks have two signatures, one for each ' +
+      'secret. Only one previous secret works at a time.',
+    body: rotationSchema,
+    bodyOptional: true,
+    example: { overlap_seconds: 3600 },
     responses: { 200: data(webhookSecretSchema) },
   },
   object: {

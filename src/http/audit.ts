@@ -12,6 +12,7 @@ import type { Log } from '../telemetry/log.ts';
 export interface AuditedChange {
   readonly action:
     | `key.${'create' | 'update' | 'rotate' | 'delete'}`
+    | 'webhook_secret.rotate'
     | `provider_key.${'set' | 'delete'}`
     | `tenant.${'create' | 'update'}`
     | 'credits.change';

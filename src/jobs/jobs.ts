@@ -33,7 +33,8 @@ import type { ObjectStorage } from './object-storage.ts';
 import { ObjectLinks } from './object-storage.ts';
 import type { JobIdempotencyClaim, JobStore } from './queue.ts';
 import { JobSweep } from './sweep.ts';
-import { WebhookSender, WebhookSigner } from './webhooks.ts';
+import { WebhookSigner } from './webhook-signer.ts';
+import { WebhookSender } from './webhooks.ts';
 import { JobWorker } from './worker.ts';
 
 interface JobsDeps {
@@ -80,7 +81,7 @@ export class Jobs {
     const { config, store, accounting, secrets, log } = deps;
     this.#deps = deps;
     this.#links = new ObjectLinks(...secrets);
-    this.#signer = new WebhookSigner(...secrets);
+    this.#signer = new WebhookSigner(secrets, store.jobs.webhookRotations);
     this.#storage = openObjects(config.objects.reveal(), config.s3Credentials, this.#links);
     const shared = { objects: store.jobs.objects, storage: this.#storage, now: deps.now };
     const stages = () => this.#requireContext().stages;
@@ -157,7 +158,10 @@ export class Jobs {
       service,
       publicUrl: config.server.publicUrl,
       admission,
-      webhookSecretOf: (tenantId: string) => this.#signer.secretOf(tenantId),
+      webhookSecrets: {
+        show: (tenantId: string) => this.#signer.show(tenantId, now()),
+        rotate: (tenantId: string, body: unknown) => this.#signer.rotate(tenantId, body, now()),
+      },
       createOnce: (request: IdempotentJobRequest, create: CreateJob) =>
         createOnce(request, create, { idempotency, jobs: store.jobs.store, now }),
     };

@@ -1,10 +1,9 @@
-import { createHmac } from 'node:crypto';
 import { concurrentWebhooksMax, webhookMsMax, webhooksPerTenantMax } from '../core/bounds.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
-import { derivedKeys, type SecretKeys } from '../core/secret.ts';
 import { jobObject } from './job.ts';
 import type { ObjectStorage } from './object-storage.ts';
 import { type JobStore, tenantsAtLimit, type Webhook, type WebhookQueue } from './queue.ts';
+import type { WebhookSigner } from './webhook-signer.ts';
 
 /** Calls a user-supplied URL under the address policy. `ok` is true if a response arrived. */
 export type PostToUserUrl = (
@@ -25,7 +24,7 @@ interface WebhookDeps {
   readonly queue: WebhookQueue;
   readonly jobs: Pick<JobStore, 'find'>;
   readonly storage: Pick<ObjectStorage, 'link'>;
-  readonly signer: WebhookSigner;
+  readonly signer: Pick<WebhookSigner, 'headers'>;
   readonly post: PostToUserUrl;
   /** Returns the URL of this gateway for the links in a webhook. */
   baseUrl(): string;
@@ -107,7 +106,7 @@ export class WebhookSender {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
-        ...signer.headers(tenantId, id, now(), body),
+        ...(await signer.headers(tenantId, id, now(), body)),
       },
       body,
       // The body doesn't matter: a 2xx status confirms the delivery.
@@ -125,40 +124,4 @@ export class WebhookSender {
     const data = jobObject(job, { now: now(), baseUrl: baseUrl(), storage });
     return JSON.stringify({ type: event, timestamp: new Date(createdAt).toISOString(), data });
   }
-}
-
-/**
- * Signs webhooks as Standard Webhooks specifies, with one secret per tenant. The secrets are
- * derived from the operator's secret key, so every process can compute them, and none are stored.
- */
-export class WebhookSigner {
-  readonly #keys: ReturnType<typeof derivedKeys>;
-
-  constructor(...secrets: SecretKeys) {
-    this.#keys = derivedKeys(secrets, 'webhook secrets');
-  }
-
-  /** Returns the secret that the tenant needs to verify signatures. */
-  secretOf(tenantId: string): string {
-    return `whsec_${secretFrom(this.#keys[0], tenantId).toString('base64')}`;
-  }
-
-  headers(tenantId: string, id: string, sentAt: number, body: string): Record<string, string> {
-    const timestamp = String(Math.floor(sentAt / 1000));
-    const signed = `${id}.${timestamp}.${body}`;
-    // One signature per secret key, so that receivers can also verify with their previous secret.
-    const signatures = this.#keys.map((key) => {
-      const hmac = createHmac('sha256', secretFrom(key, tenantId));
-      return `v1,${hmac.update(signed).digest('base64')}`;
-    });
-    return {
-      'webhook-id': id,
-      'webhook-timestamp': timestamp,
-      'webhook-signature': signatures.join(' '),
-    };
-  }
-}
-
-function secretFrom(key: Uint8Array, tenantId: string): Buffer {
-  return createHmac('sha256', key).update(tenantId).digest();
 }

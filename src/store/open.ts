@@ -10,6 +10,7 @@ import type { ClaimStore } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
 import { failureCode, GatewayError } from '../core/errors.ts';
 import type { JobObjects, JobQueue, JobStore, WebhookQueue } from '../jobs/queue.ts';
+import type { WebhookRotations } from '../jobs/webhook-signer.ts';
 import type { LedgerStore } from '../money/ledger.ts';
 import type { AnalyticsReads, TenantSumReads, UsageGroupReads } from '../records/analytics.ts';
 import type { AllTenantsLog, LogReads, RequestLog } from '../records/customer-log.ts';
@@ -22,6 +23,7 @@ import { SqlIdempotencyClaims } from './idempotency-claims.ts';
 import { SqlJobs } from './jobs/jobs.ts';
 import { SqlJobObjects } from './jobs/object-registry.ts';
 import { SqlJobQueue, SqlWebhooks } from './jobs/queue.ts';
+import { SqlWebhookRotations } from './jobs/webhook-rotations.ts';
 import { SqlCredits } from './ledger/accounts.ts';
 import { SqlLedger } from './ledger/ledger.ts';
 import { SqlRequestLog } from './ledger/request-log.ts';
@@ -331,6 +333,7 @@ export interface JobStores {
   readonly queue: JobQueue;
   readonly objects: JobObjects;
   readonly webhooks: WebhookQueue;
+  readonly webhookRotations: WebhookRotations;
 }
 
 function openJobStores(database: Database): JobStores {
@@ -339,6 +342,7 @@ function openJobStores(database: Database): JobStores {
     queue: new SqlJobQueue(database),
     objects: new SqlJobObjects(database),
     webhooks: new SqlWebhooks(database),
+    webhookRotations: new SqlWebhookRotations(database),
   };
 }
 

@@ -74,6 +74,8 @@ export interface TenantsTable {
   disabled: Flag;
   requests_per_minute: number | null;
   concurrent_requests: number | null;
+  webhook_rotations: Generated<number>;
+  previous_webhook_secret_until: number | null;
   created_at: number;
   updated_at: number;
 }

@@ -31,7 +31,8 @@ const policy: Readonly<Record<Access, string>> = {
     GET /v1/customer/billing/usage-statement.csv  GET /v1/customer/billing/statements
     GET /v1/customer/skills  GET /v1/customer/skills/{name}  PUT /v1/customer/skills/{name}
     DELETE /v1/customer/skills/{name}`,
-  manager: `GET /api/v1/credits  GET /api/v1/webhook-secret  POST /api/v1/keys  GET /api/v1/keys
+  manager: `GET /api/v1/credits  GET /api/v1/webhook-secret  POST /api/v1/webhook-secret/rotate
+    POST /api/v1/keys  GET /api/v1/keys
     GET /api/v1/keys/{id}  PATCH /api/v1/keys/{id}  DELETE /api/v1/keys/{id}
     POST /api/v1/keys/{id}/rotate  GET /api/v1/byok  GET /api/v1/byok/{provider}
     PUT /api/v1/byok/{provider}  DELETE /api/v1/byok/{provider}`,

@@ -222,6 +222,9 @@ describe('answers match /openapi.json', () => {
     }
     await read('/api/v1/credits', checked.gateway.keys.management);
     await read('/api/v1/webhook-secret', checked.gateway.keys.management);
+    const rotation = '/api/v1/webhook-secret/rotate';
+    const { management } = checked.gateway.keys;
+    await checked.sendOk(`POST ${rotation}`, rotation, { key: management, body: {} });
   });
 
   test('for key, credential, and skill management', async () => {

@@ -1,4 +1,5 @@
 /** Jobs through the full gateway: pieces are routed, charged, and logged like other requests. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import {
   mkdirSync,
@@ -11,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { isObject } from '../../src/core/json.ts';
+import { fieldsOf, isObject } from '../../src/core/json.ts';
 import {
   type DispatchedRequest,
   type JournalLine,
@@ -150,12 +151,23 @@ describe('a job', () => {
     expect(speech.error.message).toBe('The model "acme/hear" is not a speech model.');
   });
 
-  test('has a webhook secret that a management key can read', async () => {
+  test('has a webhook secret that a management key can read and rotate', async () => {
     const path = '/api/v1/webhook-secret';
     const { status, json } = await send('GET', path, undefined, keys.management);
     expect([status, json.data]).toEqual([
       200,
-      { secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/) },
+      {
+        secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
+        previous_secret_expires_at: null,
+      },
+    ]);
+    const rotated = await send('POST', `${path}/rotate`, undefined, keys.management);
+    expect([rotated.status, rotated.json.data]).toEqual([
+      200,
+      {
+        secret: expect.not.stringContaining(String(fieldsOf(json.data).secret)),
+        previous_secret_expires_at: expect.any(String),
+      },
     ]);
   });
 });

@@ -4,7 +4,8 @@ import type { Caller } from '../../src/core/caller.ts';
 import { parseJson } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { Webhook } from '../../src/jobs/queue.ts';
-import { type PostToUserUrl, WebhookSender, WebhookSigner } from '../../src/jobs/webhooks.ts';
+import { WebhookSigner } from '../../src/jobs/webhook-signer.ts';
+import { type PostToUserUrl, WebhookSender } from '../../src/jobs/webhooks.ts';
 import { createGuardedFetch } from '../../src/upstream/guard/guarded-fetch.ts';
 import { JobHarness } from '../support/job-harness.ts';
 import { waitUntil } from '../support/wait-until.ts';
@@ -24,7 +25,8 @@ let receiver: Bun.Server<undefined>;
 let dropped: Webhook[];
 let sender: WebhookSender;
 
-const signer = new WebhookSigner(new Secret('a secret of the operator, long enough'));
+const secret = new Secret('a secret of the operator, long enough');
+let signer: WebhookSigner;
 
 function makeSender(post?: PostToUserUrl): WebhookSender {
   const allowed = `127.0.0.1:${receiver.port}`;
@@ -55,6 +57,7 @@ beforeEach(async () => {
       return answer(message);
     },
   });
+  signer = new WebhookSigner([secret], harness.store.jobs.webhookRotations);
   sender = makeSender();
 });
 
@@ -71,6 +74,14 @@ async function endedJob(path = '/hook', who = caller): Promise<string> {
   await write.updateTable('jobs').set({ webhook_url: url }).where('id', '=', id).execute();
   await harness.runJobs();
   return id;
+}
+
+/** Signs a received webhook as Standard Webhooks specifies. */
+function signatureBy(secretText: string, message: Message | undefined): string {
+  const key = Buffer.from(secretText.slice('whsec_'.length), 'base64');
+  const header = (name: string) => message?.headers.get(name) ?? '';
+  const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.${message?.text}`;
+  return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
 }
 
 async function send(from = sender): Promise<void> {
@@ -125,27 +136,69 @@ describe('a webhook', () => {
     const header = (name: string) => message?.headers.get(name) ?? '';
     expect(header('webhook-id')).toMatch(/^msg_[0-9a-z]{24}$/);
     expect(header('webhook-timestamp')).toBe('1800000000');
-    const secret = signer.secretOf(caller.tenantId);
-    expect(secret).toMatch(/^whsec_/);
-    const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
-    expect(key.length).toBe(32);
-    const signed = `${header('webhook-id')}.${header('webhook-timestamp')}.${message?.text}`;
-    const expected = createHmac('sha256', key).update(signed).digest('base64');
-    expect(header('webhook-signature')).toBe(`v1,${expected}`);
+    const { secret: text } = await signer.show(caller.tenantId, harness.now);
+    expect(text).toMatch(/^whsec_/);
+    expect(Buffer.from(text.slice('whsec_'.length), 'base64').length).toBe(32);
+    expect(header('webhook-signature')).toBe(signatureBy(text, message));
     const other = await harness.newCaller();
-    expect(signer.secretOf(other.tenantId)).not.toBe(secret);
+    expect((await signer.show(other.tenantId, harness.now)).secret).not.toBe(text);
   });
 
-  test('is also signed with the previous secret during a rotation', () => {
-    const previous = new Secret('a secret of the operator, long enough');
+  test('is signed with both secrets until the overlap of a rotation ends', async () => {
+    const { tenantId } = caller;
+    const before = await signer.show(tenantId, harness.now);
+    const rotated = await signer.rotate(tenantId, { overlap_seconds: 60 }, harness.now);
+    expect(before.previous_secret_expires_at).toBeNull();
+    expect(rotated).toEqual({
+      secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
+      previous_secret_expires_at: new Date(harness.now + 60_000).toISOString(),
+    });
+    expect(rotated.secret).not.toBe(before.secret);
+    expect(await signer.show(tenantId, harness.now)).toEqual(rotated);
+    const signatures = async () => {
+      received = [];
+      await endedJob();
+      await send();
+      return received[0]?.headers.get('webhook-signature') ?? '';
+    };
+    const both = await signatures();
+    const byBoth = [rotated.secret, before.secret].map((text) => signatureBy(text, received[0]));
+    expect(both).toBe(byBoth.join(' '));
+    harness.now += 60_000;
+    const afterwards = await signatures();
+    expect(afterwards).toBe(signatureBy(rotated.secret, received[0]));
+    expect(await signer.show(tenantId, harness.now)).toEqual({
+      secret: rotated.secret,
+      previous_secret_expires_at: null,
+    });
+  });
+
+  test('is signed with the previous secret for a day unless the rotation says how long', async () => {
+    const { tenantId } = caller;
+    const { now } = harness;
+    const { previous_secret_expires_at: until } = await signer.rotate(tenantId, {}, now);
+    expect(until).toBe(new Date(now + 86_400_000).toISOString());
+    const atOnce = await signer.rotate(tenantId, { overlap_seconds: 0 }, now);
+    expect(atOnce.previous_secret_expires_at).toBeNull();
+    const rotating = signer.rotate(tenantId, { overlap_seconds: 604_801 }, now);
+    expect(rotating).rejects.toMatchObject({ param: 'overlap_seconds' });
+  });
+
+  test('is also signed with the secret of the previous secret key during its rotation', async () => {
     const current = new Secret('a new secret of the operator, long enough');
-    const both = new WebhookSigner(current, previous);
-    const signatureBy = (by: WebhookSigner) =>
-      by.headers('ten_a', 'msg_1', 1_800_000_000_000, '{}')['webhook-signature'];
-    const [now, before] = [new WebhookSigner(current), new WebhookSigner(previous)];
-    expect(signatureBy(both)).toBe(`${signatureBy(now)} ${signatureBy(before)}`);
-    expect(both.secretOf('ten_a')).toBe(now.secretOf('ten_a'));
-    expect(both.secretOf('ten_a')).not.toBe(before.secretOf('ten_a'));
+    const none = { number: 0, previousUntil: null };
+    const rotations = { find: async () => none, rotate: async () => none };
+    const [both, now, before] = [[current, secret], [current], [secret]].map(
+      ([first = secret, ...rest]) => new WebhookSigner([first, ...rest], rotations),
+    ) as [WebhookSigner, WebhookSigner, WebhookSigner];
+    const signature = async (by: WebhookSigner) =>
+      (await by.headers('ten_a', 'msg_1', 1_800_000_000_000, '{}'))['webhook-signature'];
+    expect(await signature(both)).toBe(`${await signature(now)} ${await signature(before)}`);
+    expect(await both.show('ten_a', 0)).toEqual(await now.show('ten_a', 0));
+    // Tenants that verify webhooks since before secrets could be rotated keep theirs.
+    expect(await before.show('ten_a', 0)).toMatchObject({
+      secret: 'whsec_RxJEFCCdcnCKJUCpZinu8paONzWngrAHPxcxYhS2F14=',
+    });
   });
 
   test('waits while its tenant is disabled', async () => {

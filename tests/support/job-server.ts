@@ -9,6 +9,7 @@ import { jobRoutes } from '../../src/http/jobs/jobs.ts';
 import { objectRoutes } from '../../src/http/jobs/object-routes.ts';
 import { TenantReadQueue } from '../../src/http/read-queue.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { WebhookSigner } from '../../src/jobs/webhook-signer.ts';
 import { FairShareBudget } from '../../src/limits/memory-budget.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { makeKey } from '../contracts/engines.ts';
@@ -43,6 +44,8 @@ export class JobServer {
 
   private constructor(harness: JobHarness) {
     this.harness = harness;
+    const rotations = harness.store.jobs.webhookRotations;
+    const signer = new WebhookSigner([new Secret('a secret of the operator')], rotations);
     this.#server = new HttpServer({
       routes: [
         ...jobRoutes({
@@ -55,7 +58,10 @@ export class JobServer {
             },
             acquire: () => () => undefined,
           },
-          webhookSecretOf: () => '',
+          webhookSecrets: {
+            show: (tenantId) => signer.show(tenantId, harness.now),
+            rotate: (tenantId, body) => signer.rotate(tenantId, body, harness.now),
+          },
           listQueue: new TenantReadQueue(),
           createOnce: async ({ caller: { tenantId }, key, requestId }, createJob) => {
             const answerExpiresAt = harness.now + 86_400_000;

@@ -5,7 +5,7 @@ import type { JobService } from '../../jobs/job-service.ts';
 import type { CreatedJob, CreateOnceResult, IdempotentJobRequest } from '../../jobs/jobs.ts';
 import type { JobIdempotencyClaim, JobPage } from '../../jobs/queue.ts';
 import type { Admission } from '../../limits/admission.ts';
-import { type IncomingRequest, readJson } from '../body/body.ts';
+import { type IncomingRequest, readJson, readManagementBody } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import { type RejectionDeps, withLoggedRejection } from '../inference/model-call.ts';
 import { readLimit, readOffset, readParameter } from '../query.ts';
@@ -27,7 +27,11 @@ interface JobDeps extends RejectionDeps {
   ): Promise<CreateOnceResult>;
   /** The base URL for links; null means the origin of the request. */
   readonly publicUrl: string | null;
-  webhookSecretOf(tenantId: string): string;
+  /** The secret that signs a tenant's webhooks. */
+  readonly webhookSecrets: {
+    show(tenantId: string): Promise<WebhookSecretObject>;
+    rotate(tenantId: string, body: unknown): Promise<WebhookSecretObject>;
+  };
   /** Limits concurrent lists. */
   readonly listQueue: TenantReadQueue;
 }
@@ -57,10 +61,19 @@ export function jobRoutes(deps: JobDeps): Route[] {
       const baseUrl = baseUrlOf(exchange, deps);
       return json(exchange, await deps.service.cancel(tenantId, exchange.param('id'), baseUrl));
     }),
-    management.get('/api/v1/webhook-secret', jobDocs.secret, (exchange, { tenantId }) => {
-      const data: WebhookSecretObject = { secret: deps.webhookSecretOf(tenantId) };
-      return json(exchange, { data });
-    }),
+    management.get('/api/v1/webhook-secret', jobDocs.secret, async (exchange, { tenantId }) =>
+      json(exchange, { data: await deps.webhookSecrets.show(tenantId) }),
+    ),
+    management.post(
+      '/api/v1/webhook-secret/rotate',
+      jobDocs.rotateSecret,
+      async (exchange, { tenantId }) => {
+        const body = await readManagementBody(exchange);
+        const data = await deps.webhookSecrets.rotate(tenantId, body);
+        exchange.change = { action: 'webhook_secret.rotate', tenant: tenantId };
+        return json(exchange, { data });
+      },
+    ),
   ];
 }
 

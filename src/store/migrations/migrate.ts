@@ -18,6 +18,7 @@ import { heldCredits } from './0011-held-credits.ts';
 import { journals } from './0012-journals.ts';
 import { tenantChanges } from './0013-tenant-changes.ts';
 import { keysDisabledByOperator } from './0014-keys-disabled-by-operator.ts';
+import { webhookRotations } from './0015-webhook-rotations.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -39,6 +40,7 @@ export const migrations: readonly Migration[] = [
   journals,
   tenantChanges,
   keysDisabledByOperator,
+  webhookRotations,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

@@ -1,5 +1,5 @@
 import { strict as assert } from 'node:assert';
-import type { Kysely, Selectable, Updateable } from 'kysely';
+import type { Insertable, Kysely, Selectable, Updateable } from 'kysely';
 import type {
   ApiKey,
   KeyChange,
@@ -98,7 +98,7 @@ export function tenantOf(row: Selectable<TenantsTable>): Tenant {
   };
 }
 
-export function tenantRow(tenant: Tenant): Selectable<TenantsTable> {
+export function tenantRow(tenant: Tenant): Insertable<TenantsTable> {
   return {
     id: tenant.id,
     name: tenant.name,
