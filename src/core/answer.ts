@@ -25,6 +25,8 @@ export interface AnswerSink {
   refusal(text: string): void;
   /** Receives the source of a statement in the text. */
   citation(citation: Citation): void;
+  /** Receives a web search by the gateway. Absent if the client's format shows no searches. */
+  webSearch?(search: WebSearch): void;
   /** Receives an image that the model generated. */
   image(mediaType: string, base64: string): void;
   /**
@@ -60,6 +62,22 @@ export interface Citation {
   readonly quote: string;
   /** The range of characters in the answer's text that the source supports, or null if unknown. */
   readonly range: { readonly start: number; readonly end: number } | null;
+}
+
+/** A web search that the gateway ran for the model. */
+export interface WebSearch {
+  readonly query: string;
+  /** The pages that the model received, in their order. Empty if the search failed. */
+  readonly pages: readonly WebPage[];
+  /** Null if the search succeeded. `limit`: the request's searches were used up. */
+  readonly error: 'failed' | 'limit' | null;
+}
+
+export interface WebPage {
+  readonly url: string;
+  readonly title: string;
+  /** For example `2026-11-15`, if the search engine reported it. */
+  readonly date?: string;
 }
 
 /**

@@ -5,7 +5,12 @@ import { citationsMax } from '../core/bounds.ts';
 export interface FoundPage {
   readonly url: string;
   readonly title: string;
+  /** The engine's excerpt, or ''. */
+  readonly snippet: string;
 }
+
+/** The maximum length of a quote, as in Anthropic's citations. */
+const quoteLengthMax = 150;
 
 /** Code is skipped: `list[1]` isn't a citation. */
 const codePattern = /```[\s\S]*?(?:```|$)|`[^`\n]*`/g;
@@ -53,12 +58,17 @@ export function citationsIn(text: string, pages: readonly FoundPage[]): Citation
   }
   const inOrder = found.sort((a, b) => a.at - b.at).slice(0, citationsMax);
   const positionOf = codePointCounter(text);
-  return inOrder.map(({ at, end, page: { url, title } }) => ({
+  return inOrder.map(({ at, end, page: { url, title, snippet } }) => ({
     url,
     title,
-    quote: '',
+    quote: startOf(snippet),
     range: { start: positionOf(at), end: positionOf(end) },
   }));
+}
+
+/** Cuts a surrogate pair at the end entirely. */
+function startOf(snippet: string): string {
+  return snippet.slice(0, quoteLengthMax).replace(/[\ud800-\udbff]$/, '');
 }
 
 function withoutSentenceMarks(matched: string): string {

@@ -30,6 +30,7 @@ describe.each(['test/chat', 'test/claude'])(
     test('is run by the gateway, cited, and billed', async () => {
       const reply = await rig.gateway.post(requestWith({ model }), { path });
       expect(reply.json.output).toMatchObject([
+        { type: 'web_search_call', status: 'completed' },
         { content: [{ text: 'It rained [1].', annotations: [annotation] }] },
       ]);
       expect(reply.json.usage).toMatchObject({ input_tokens: 400, output_tokens: 30, cost: 5_460 });

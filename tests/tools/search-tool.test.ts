@@ -89,8 +89,10 @@ describe('citationsIn', () => {
 
   test('returns the page and its range in the text', () => {
     const { url, title } = bun;
-    const found = { url, title, quote: '', range: { start: 4, end: 7 } };
+    const found = { url, title, quote: 'What is new.', range: { start: 4, end: 7 } };
     expect(citationsIn('Yes [1].', results)).toEqual([found]);
+    const [long] = citationsIn('[1]', [{ ...bun, snippet: `${'x'.repeat(149)}😀` }]);
+    expect(long?.quote).toBe('x'.repeat(149));
   });
 
   test.each<[string, string[][]]>([

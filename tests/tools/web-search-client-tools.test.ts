@@ -20,9 +20,11 @@ const search = { name: 'web_search', arguments: { query: 'q' }, id: 'call_search
 const lookup = (id: string) => ({ name: 'lookup', arguments: {}, id });
 
 /** Returns the pages that an answer cites, in order. Stream events may repeat citations. */
-const citedIn = (text: string) => [
-  ...new Set([...text.matchAll(/"url":"(https:[^"]+)"/g)].map(([, url]) => url)),
-];
+const citedIn = (text: string) => {
+  // The results of a search, which Messages clients also get, aren't citations.
+  const citations = text.replace(/\{"type":"web_search_result",[^}]*\}/g, '');
+  return [...new Set([...citations.matchAll(/"url":"(https:[^"]+)"/g)].map(([, url]) => url))];
+};
 
 /** How each kind of client declares its tool and sends the results of its calls. */
 const clients = [

@@ -41,8 +41,8 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
     expect(await rig.bill(reply)).toEqual(oneSearch);
     expect(reply.json.usage).toMatchObject({ prompt_tokens: 400, completion_tokens: 30 });
     expect(reply.json.usage).toMatchObject({ cost: 5_460 });
-    const { url, title } = news;
-    const url_citation = { url, title, start_index: 10, end_index: 13 };
+    const { url, title, snippet: content } = news;
+    const url_citation = { url, title, content, start_index: 10, end_index: 13 };
     expect(choiceOf(reply).message.annotations).toEqual([
       { type: 'url_citation', url_citation } as never,
     ]);
@@ -144,7 +144,7 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
         expect(summary).toMatchObject({
           ended: 'complete',
           text: 'It rained [1].',
-          blocks: ['text'],
+          blocks: ['server_tool_use', 'web_search_tool_result', 'text'],
         });
         expect(summary.citations).toMatchObject([{ url: news.url, title: news.title }]);
         expect(summary.stopReason).toBe('end_turn');
@@ -153,6 +153,8 @@ describe.each(['test/chat', 'test/claude'])('chat with a web search at %s', (mod
         expect(reply.json).toMatchObject({ stop_reason: 'end_turn', model });
         const citation = { url: news.url, title: news.title };
         expect(reply.json.content).toMatchObject([
+          { type: 'server_tool_use' },
+          { type: 'web_search_tool_result' },
           { type: 'text', text: 'It rained [1].', citations: [citation] },
         ]);
         expect(reply.json.usage).toMatchObject({ input_tokens: 400, output_tokens: 30 });
@@ -466,23 +468,27 @@ describe("a client's own tools", () => {
 
   const flat = { name: 'lookup', parameters: {} };
   const anthropicTool = { name: 'lookup', input_schema: { type: 'object' } };
-  // A Responses stream repeats the URL 4 times: in its event, part, item, and response.
-  test.each([
-    ['/v1/chat/completions', 1, { messages: weather }, { type: 'function', function: flat }],
-    ['/v1/messages', 1, { messages: weather, max_tokens: 200 }, anthropicTool],
-    ['/v1/responses', 4, { input: 'What is the weather?' }, { type: 'function', ...flat }],
-  ])('receive no citations from the text before them: %s', async (path, times, fields, own) => {
-    const tools = [{ type: 'web_search' }, own];
-    const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
-    for (const stream of [false, true]) {
-      rig.reset();
-      rig.upstream.script('chat', [searchRound('weather'), cited]);
-      const body = { model: 'test/chat', ...fields, tools, stream };
-      const { text } = await rig.gateway.post(body, { path });
-      expect(text).toContain('lookup');
-      expect(text.split(news.url)).toHaveLength(stream ? 1 + times : 2);
-    }
-  });
+  // A Messages client also gets the URL in the search's result. A Responses stream repeats it in an
+  // event, a part, an item, and the response.
+  test.each<[string, [number, number], object, object]>([
+    ['/v1/chat/completions', [1, 1], { messages: weather }, { type: 'function', function: flat }],
+    ['/v1/messages', [2, 2], { messages: weather, max_tokens: 200 }, anthropicTool],
+    ['/v1/responses', [1, 4], { input: 'What is the weather?' }, { type: 'function', ...flat }],
+  ])(
+    'receive no citations from the text before them: %s',
+    async (path, [inReply, inStream], fields, own) => {
+      const tools = [{ type: 'web_search' }, own];
+      const cited = callTools([{ name: 'lookup', arguments: {} }], { text: 'It rained [1].' });
+      for (const stream of [false, true]) {
+        rig.reset();
+        rig.upstream.script('chat', [searchRound('weather'), cited]);
+        const body = { model: 'test/chat', ...fields, tools, stream };
+        const { text } = await rig.gateway.post(body, { path });
+        expect(text).toContain('lookup');
+        expect(text.split(news.url)).toHaveLength(1 + (stream ? inStream : inReply));
+      }
+    },
+  );
 
   test('can have the same name as the search tool', async () => {
     const clientTool = { type: 'function', function: { name: 'web_search', parameters: {} } };

@@ -1,4 +1,4 @@
-import type { AnswerSink, Citation } from '../../core/answer.ts';
+import type { AnswerSink, Citation, WebSearch } from '../../core/answer.ts';
 import { isObject, parseJson } from '../../core/json.ts';
 import { openAiFinishReasons } from '../../dialects/normalize/responses/answer-metrics.ts';
 
@@ -56,6 +56,18 @@ const isCitation: Check = (value) => {
   return [url, title, quote].every(isText) && isRange;
 };
 
+const isOptionalText: Check = (value) => value === undefined || isText(value);
+const isPage: Check = (value) => {
+  if (!isObject(value)) return false;
+  return isText(value.url) && isText(value.title) && isOptionalText(value.date);
+};
+const isSearch: Check = (value) => {
+  if (!isObject(value)) return false;
+  const { query, pages, error } = value as Partial<Record<keyof WebSearch, unknown>>;
+  const isOutcome = error === null || error === 'failed' || error === 'limit';
+  return isText(query) && Array.isArray(pages) && pages.every(isPage) && isOutcome;
+};
+
 const argumentChecks: Readonly<Record<SinkMethod, readonly Check[]>> = {
   text: [isText],
   reasoning: [isText, (name) => name === undefined || name === 'reasoning_content'],
@@ -65,6 +77,7 @@ const argumentChecks: Readonly<Record<SinkMethod, readonly Check[]>> = {
   toolArguments: [isNumber, isText],
   refusal: [isText],
   citation: [isCitation],
+  webSearch: [isSearch],
   image: [isText, isText],
   finish: [
     (value) => isText(value) && Object.hasOwn(openAiFinishReasons, String(value)),

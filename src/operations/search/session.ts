@@ -1,4 +1,4 @@
-import type { AnswerSink, FinishReason } from '../../core/answer.ts';
+import type { AnswerSink, FinishReason, WebSearch } from '../../core/answer.ts';
 import { isObject } from '../../core/json.ts';
 import type { Prompt, ToolResultPart, Turn } from '../../core/prompt.ts';
 import { promptTextBytes } from '../../core/prompt.ts';
@@ -9,7 +9,7 @@ import { codePointLength } from '../../dialects/normalize/responses/counts.ts';
 import { estimateUsage } from '../../money/price/cost.ts';
 import { billableUsage } from '../../money/price/usage-report.ts';
 import { citationsIn, type FoundPage } from '../../tools/citations.ts';
-import type { SearchEngine } from '../../tools/search-engine.ts';
+import type { SearchEngine, SearchResult } from '../../tools/search-engine.ts';
 import type { SearchNote } from '../../tools/search-notes.ts';
 import { searchResultsText, searchTool } from '../../tools/search-tool.ts';
 import type { AttemptBudget } from './budget.ts';
@@ -230,25 +230,28 @@ export class SearchSession {
     return this.#textBytes;
   }
 
+  /** Runs the searches of a round at the same time, and shows them to the client in their order. */
   async #runSearches(calls: readonly SearchCall[]): Promise<ToolResultPart[]> {
-    const texts = await Promise.all(calls.map((call) => this.#search(call)));
-    return calls.map(({ id }, index) => ({
+    const found = await Promise.all(calls.map((call) => this.#search(call)));
+    for (const { shown } of found) if (shown) this.#sink.webSearch?.(shown);
+    return found.map(({ text }, index) => ({
       kind: 'tool_result',
-      callId: id,
-      parts: [{ kind: 'text', text: texts[index] ?? '' }],
+      callId: calls[index]?.id ?? '',
+      parts: [{ kind: 'text', text }],
       isError: false,
     }));
   }
 
-  async #search(call: SearchCall): Promise<string> {
+  async #search(call: SearchCall): Promise<SearchReport> {
     const { engine, limits, clientSignal, budget } = this.#context;
-    if (this.#calls >= limits.callsMax)
-      return failedText('No more searches are possible. Answer now.');
-    this.#calls += 1;
     const query = parseQuery(call.arguments);
-    if (query === undefined) return failedText('The arguments must be a JSON object with a query.');
+    if (this.#calls >= limits.callsMax)
+      return failedReport('No more searches are possible. Answer now.', query, 'limit');
+    this.#calls += 1;
+    if (query === undefined)
+      return failedReport('The arguments must be a JSON object with a query.', query);
     if (!(await budget.reserveSearch(this)))
-      return failedText('There are not enough credits for this search.');
+      return failedReport('There are not enough credits for this search.', query);
     const { resultsMax, allowedDomains, excludedDomains } = limits;
     const filters = { allowedDomains, excludedDomains };
     const outcome = await engine.search({
@@ -257,18 +260,33 @@ export class SearchSession {
       ...filters,
       signal: clientSignal,
     });
+    if (outcome.kind === 'failed') return failedReport(outcome.message, query);
     const { text, shown } = searchResultsText(outcome, this.#pages.length + 1);
-    if (outcome.kind === 'found') {
-      this.searches += 1;
-      const pages = outcome.results.slice(0, shown);
-      this.#pages.push(...pages.map(({ url, title }) => ({ url, title })));
-    }
-    return text;
+    this.searches += 1;
+    const pages = outcome.results.slice(0, shown);
+    this.#pages.push(...pages.map(({ url, title, snippet }) => ({ url, title, snippet })));
+    return { text, shown: { query, pages: pages.map(toWebPage), error: null } };
   }
 }
 
-function failedText(message: string): string {
-  return searchResultsText({ kind: 'failed', message }, 1).text;
+interface SearchReport {
+  /** The result for the model. */
+  readonly text: string;
+  /** The search as clients see it. Undefined if the model's call had no query. */
+  readonly shown: WebSearch | undefined;
+}
+
+function failedReport(
+  message: string,
+  query: string | undefined,
+  error: WebSearch['error'] = 'failed',
+): SearchReport {
+  const { text } = searchResultsText({ kind: 'failed', message }, 1);
+  return { text, shown: query === undefined ? undefined : { query, pages: [], error } };
+}
+
+function toWebPage({ url, title, date }: SearchResult): WebSearch['pages'][number] {
+  return { url, title, ...(date === undefined ? {} : { date }) };
 }
 
 function parseQuery(json: string): string | undefined {

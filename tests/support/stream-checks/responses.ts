@@ -47,6 +47,7 @@ const prefixes: Readonly<Record<string, string>> = {
   reasoning: 'rs_',
   function_call: 'fc_',
   custom_tool_call: 'ctc_',
+  web_search_call: 'ws_',
 };
 
 class Machine {
@@ -218,6 +219,9 @@ class Machine {
       case 'function_call_arguments':
       case 'custom_tool_call_input':
         this.#input(open, kind, step, event);
+        break;
+      case 'web_search_call':
+        check(open.type === kind, `${type} is for a ${open.type}`);
         break;
       default:
         check(false, `unknown event ${type}`);

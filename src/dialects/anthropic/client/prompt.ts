@@ -42,6 +42,7 @@ import {
   type MessagesBody,
   messagesSchema,
 } from './schema.ts';
+import { isGatewaySearch } from './searches.ts';
 import { type AnyTool, addedTool, changesIn } from './tool-changes.ts';
 
 // Converts an Anthropic client's request to a neutral prompt.
@@ -248,6 +249,7 @@ function resultsFirst(parts: readonly UserPart[]): readonly UserPart[] {
 }
 
 function readAssistant(block: AnyBlock, unsupported: UnsupportedNames): readonly AssistantPart[] {
+  if (isGatewaySearch(block)) return [];
   if (!isKnown(block)) return readSummary(block) ?? omit(block, unsupported);
   switch (block.type) {
     case 'text':

@@ -1,26 +1,31 @@
 /** Writes a neutral answer as one Anthropic message. */
-import type { Citation, FinishReason } from '../../../core/answer.ts';
+import type { Citation, FinishReason, WebSearch } from '../../../core/answer.ts';
 import type { ReplyIdentity, ReplyWriter, SettledUsage } from '../../dialect.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
 import { toolInput } from '../../normalize/responses/tool-arguments.ts';
 import { Stop } from '../finish.ts';
 import { writeUsage } from '../usage.ts';
+import { type SearchBlocks, Searches } from './searches.ts';
 
 type Block =
   | { readonly type: 'text'; text: string; citations?: object[] }
   | { readonly type: 'thinking'; thinking: string; signature: string }
   | { readonly type: 'tool_use'; readonly id: string; readonly name: string; json: string }
   | { readonly type: 'redacted_thinking'; readonly data: string }
-  | ReturnType<typeof imageBlock>;
+  | ReturnType<typeof imageBlock>
+  | SearchBlocks['use']
+  | SearchBlocks['result'];
 
 export class AnthropicReplyWriter implements ReplyWriter {
   readonly #identity: ReplyIdentity;
   readonly #blocks: Block[] = [];
   readonly #calls = new Map<number, { json: string }>();
+  readonly #searches: Searches;
   readonly #stop = new Stop();
 
   constructor(identity: ReplyIdentity) {
     this.#identity = identity;
+    this.#searches = new Searches(identity.id);
   }
 
   text(text: string): void {
@@ -66,6 +71,11 @@ export class AnthropicReplyWriter implements ReplyWriter {
     text.citations.push(citationOf(citation));
   }
 
+  webSearch(search: WebSearch): void {
+    const { use, result } = this.#searches.add(search);
+    this.#blocks.push(use, result);
+  }
+
   image(mediaType: string, base64: string): void {
     this.#blocks.push(imageBlock(mediaType, base64));
   }
@@ -85,7 +95,7 @@ export class AnthropicReplyWriter implements ReplyWriter {
       model,
       content: this.#blocks.map(writeBlock),
       ...this.#stop.fields,
-      usage: writeUsage(usage),
+      usage: { ...writeUsage(usage), ...this.#searches.usage },
     });
   }
 

@@ -1,5 +1,5 @@
 /** Writes a neutral answer as the events of an Anthropic stream. */
-import type { Citation, FinishReason } from '../../../core/answer.ts';
+import type { Citation, FinishReason, WebSearch } from '../../../core/answer.ts';
 import {
   bufferedArgumentsMax,
   toolCallNamesLengthMax,
@@ -14,6 +14,7 @@ import { Stop } from '../finish.ts';
 import { openingUsage, writeUsage } from '../usage.ts';
 import { anthropicErrorType, anthropicMessage } from './error.ts';
 import { citationOf, imageBlock } from './reply-writer.ts';
+import { Searches } from './searches.ts';
 
 /** A call whose block has to wait, because only one block may be open at a time. */
 interface WaitingCall {
@@ -51,10 +52,12 @@ export class AnthropicStreamWriter implements StreamWriter {
   readonly #ended = new EndedCalls();
   #waitingLength = 0;
   #namesLength = 0;
+  readonly #searches: Searches;
   readonly #stop = new Stop();
 
   constructor(identity: ReplyIdentity, inputTokensEstimate: number) {
     this.#identity = identity;
+    this.#searches = new Searches(identity.id);
     this.#inputTokensEstimate = inputTokensEstimate;
   }
 
@@ -119,6 +122,15 @@ export class AnthropicStreamWriter implements StreamWriter {
     this.#delta(JSON.stringify({ type: 'citations_delta', citation: citationOf(citation) }));
   }
 
+  webSearch(search: WebSearch): void {
+    const { use, result } = this.#searches.add(search);
+    this.#closeAll();
+    this.#start({ ...use, input: {} }, undefined);
+    this.#inputDelta(JSON.stringify(use.input));
+    this.#event('content_block_stop', { index: this.#index });
+    this.#writeCompleteBlock(result);
+  }
+
   image(mediaType: string, base64: string): void {
     this.#writeCompleteBlock(imageBlock(mediaType, base64));
   }
@@ -138,7 +150,8 @@ export class AnthropicStreamWriter implements StreamWriter {
   close({ usage }: SettledUsage): string {
     this.#begin();
     this.#closeAll();
-    this.#event('message_delta', { delta: this.#stop.fields, usage: writeUsage(usage) });
+    const counts = { ...writeUsage(usage), ...this.#searches.usage };
+    this.#event('message_delta', { delta: this.#stop.fields, usage: counts });
     this.#event('message_stop', {});
     return this.take();
   }

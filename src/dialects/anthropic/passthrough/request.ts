@@ -29,6 +29,7 @@ import {
   type MessagesBody,
   messagesNames,
 } from '../client/schema.ts';
+import { isGatewaySearch } from '../client/searches.ts';
 import { type AnyTool, withoutExcludedTools } from '../client/tool-changes.ts';
 import { messagesEndpoint, type VersionHeaders } from '../hosts.ts';
 import { budgetWithin, generationOf } from '../upstream/parameters.ts';
@@ -258,7 +259,7 @@ function normalizeBlock(
   dropsEmpty: boolean,
   images: FetchedImages,
 ): readonly AnyBlock[] {
-  if (!isKnown(block)) return [block];
+  if (!isKnown(block)) return isGatewaySearch(block) ? [] : [block];
   switch (block.type) {
     case 'thinking':
       return ownSignature('anthropic', block.signature ?? undefined) === undefined ? [] : [block];

@@ -1,4 +1,10 @@
-import type { AnswerSink, Citation, FinishReason, ReasoningName } from '../../../core/answer.ts';
+import type {
+  AnswerSink,
+  Citation,
+  FinishReason,
+  ReasoningName,
+  WebSearch,
+} from '../../../core/answer.ts';
 import { charactersPerImage, charactersPerToken, type Usage } from '../../../core/usage.ts';
 import type { AnswerMetrics, UpstreamFailure } from '../../dialect.ts';
 import { MalformedAnswer } from '../../failure.ts';
@@ -174,6 +180,10 @@ export class MeteringSink implements AnswerSink {
 
   citation(citation: Citation): void {
     this.#sink.citation(citation);
+  }
+
+  webSearch(search: WebSearch): void {
+    this.#sink.webSearch?.(search);
   }
 
   image(mediaType: string, base64: string): void {

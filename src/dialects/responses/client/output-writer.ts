@@ -1,5 +1,5 @@
 /** Writes neutral events as the output items of a response, and as the events of a stream. */
-import type { AnswerSink, Citation, FinishReason } from '../../../core/answer.ts';
+import type { AnswerSink, Citation, FinishReason, WebSearch } from '../../../core/answer.ts';
 import { fieldsOf } from '../../../core/json.ts';
 import type { ReplyIdentity } from '../../dialect.ts';
 import { parseArguments } from '../../normalize/exact-json.ts';
@@ -9,6 +9,7 @@ import { answerId } from '../../normalize/responses/identity.ts';
 import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { writeRedacted, writeSignature } from '../reasoning-signature.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
+import { type SearchStatus, searchIdPrefix, writeSearch } from './searches.ts';
 import type { ClientTool, ClientTools } from './tools.ts';
 import { searchArguments } from './tools.ts';
 
@@ -180,6 +181,22 @@ export class OutputWriter implements AnswerSink {
       annotation,
     });
     part.annotations.push(annotation);
+  }
+
+  webSearch(search: WebSearch): void {
+    this.#endAll('completed');
+    const item = this.#next(searchIdPrefix);
+    const write = (status: SearchStatus) =>
+      writeSearch(item.id, search, status, this.echo.showsSearchSources);
+    const at = itemPosition(item);
+    this.#add(item, write('in_progress'));
+    this.#events?.emit('response.web_search_call.in_progress', at);
+    this.#events?.emit('response.web_search_call.searching', at);
+    // OpenAI has no event for a search that failed.
+    if (search.error === null) this.#events?.emit('response.web_search_call.completed', at);
+    const done = write(search.error === null ? 'completed' : 'failed');
+    this.#trackSize(JSON.stringify(done).length);
+    this.#done(item, done);
   }
 
   image(_mediaType: string, base64: string): void {

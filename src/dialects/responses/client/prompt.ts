@@ -40,6 +40,7 @@ import {
 } from './input-items.ts';
 import type { ResponsesRequest } from './request.ts';
 import { encryptedReasoning, type ResponsesBody, responsesSchema } from './schema.ts';
+import { isGatewaySearch, searchSources } from './searches.ts';
 import {
   ClientTools,
   flatName,
@@ -98,7 +99,8 @@ type ResponsesOnlyFields = Pick<
 
 /** Returns requested features that only the Responses endpoint has. */
 export function* responsesOnlyFields(body: ResponsesOnlyFields): Iterable<string> {
-  if (body.include?.some((name) => name !== encryptedReasoning)) yield 'include';
+  if (body.include?.some((name) => name !== encryptedReasoning && name !== searchSources))
+    yield 'include';
   if (body.max_tool_calls) yield 'max_tool_calls';
   if ((body.text?.verbosity ?? 'medium') !== 'medium') yield 'text.verbosity';
   if (body.truncation === 'auto') yield 'truncation';
@@ -240,7 +242,7 @@ function readItem(
 ): void {
   const item = orphanResultAsMessage(rawItem);
   // `ClientTools` reads these tools together with the request's other tools.
-  if (item.type === 'additional_tools') return;
+  if (item.type === 'additional_tools' || isGatewaySearch(item)) return;
   if (isSearchCall.Check(item)) {
     const { call_id: id, arguments: rawArguments } = item;
     const json =

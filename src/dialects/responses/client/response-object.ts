@@ -7,6 +7,7 @@ import { costForClient, type SettledUsage, type StreamIdentity } from '../../dia
 import { answerId } from '../../normalize/responses/identity.ts';
 import { writeUsage } from '../usage.ts';
 import type { ResponsesBody } from './schema.ts';
+import { searchSources } from './searches.ts';
 import { type AnyTool, isClientTool } from './tools.ts';
 
 interface Outcome {
@@ -76,6 +77,8 @@ export function failed(error: GatewayError, output: readonly unknown[]): Outcome
 export interface Echo {
   /** The client's `prompt_cache_key`. */
   readonly cacheKey: string | null;
+  /** True if the client wants the URLs that a web search found. */
+  readonly showsSearchSources: boolean;
   write(identity: StreamIdentity, outcome: Outcome): object;
 }
 
@@ -118,6 +121,7 @@ export function echoOf(body: ResponsesBody): Echo {
   };
   return {
     cacheKey: echoed.prompt_cache_key,
+    showsSearchSources: body.include?.includes(searchSources) ?? false,
     write: ({ id, created, model }, outcome) => ({
       id: answerId('resp', id),
       object: 'response',

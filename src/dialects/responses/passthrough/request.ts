@@ -31,6 +31,7 @@ import {
 } from '../client/input-items.ts';
 import type { ResponsesRequest } from '../client/request.ts';
 import { encryptedReasoning, type ResponsesBody, responsesSchema } from '../client/schema.ts';
+import { isGatewaySearch } from '../client/searches.ts';
 import { clientToolSchemas, toolLists, withParameters } from '../client/tools.ts';
 import { ownReasoning } from '../reasoning-signature.ts';
 import { outputTokensMin, validCallId } from '../upstream/request.ts';
@@ -184,6 +185,7 @@ function normalizeInput(input: ResponsesBody['input'], target: Target): Response
 
 function normalizeItem(item: AnyItem, { images, provider }: Target): AnyItem | undefined {
   if (isKnownItem(item) && item.type === 'reasoning') return ownReasoning(item, provider);
+  if (isGatewaySearch(item)) return undefined;
   const named = withValidCallId(item);
   return images.size === 0 ? named : putImages(named, images);
 }
