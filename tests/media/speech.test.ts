@@ -150,6 +150,14 @@ describe('the charge for speech', () => {
     expect([bill.credits, bill.estimated, bill.note]).toEqual([2_928 + 1_200, false, null]);
   });
 
+  test('is estimated for the text of mini-tts if the provider counts only the audio', async () => {
+    const usage = { input_tokens: 0, output_tokens: 40, total_tokens: 40 };
+    audio.openai.script('gpt-4o-mini-tts', replay(eventsOf(noise(3000), usage), eventStream));
+    const bill = await audio.bill(await speak({ model: 'openai/mini-tts', input: chinese }));
+    // 15 bytes are estimated as 4 tokens.
+    expect([bill.credits, bill.estimated]).toEqual([(4 + 40) * 12 + 1_200, true]);
+  });
+
   test.each([
     ['plain audio', () => speech()],
     ['events without usage', () => replay(eventsOf(noise(4096), null), eventStream)],

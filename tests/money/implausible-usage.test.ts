@@ -223,10 +223,12 @@ describe('reported input', () => {
     await expectCharge(reported(84_000, 2), fields, estimate);
   });
 
-  test('may be up to the context for a file, whose pages may be compressed', () => {
+  test('may be up to the context for a file, whose pages may be compressed', async () => {
     const file = { filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' };
     const fields = { messages: [{ role: 'user', content: [{ type: 'file', file }] }] };
-    return expectCharge(reported(120_000, 2), fields, believed(120_000, 2));
+    await expectCharge(reported(160_000, 2), fields, believed(160_000, 2));
+    const estimate = { credits: 6, isEstimate: true, note: excessiveNote };
+    await expectCharge(reported(161_000, 2), fields, estimate);
   });
 
   test('may be larger if the provider ran tools of its own', () =>
@@ -257,6 +259,23 @@ describe('reported input', () => {
 
 test('a total never replaces the counts that are reported', () =>
   expectCharge(reported(60, 2, { total_tokens: 1_000_000 }), {}, believed(60, 2)));
+
+describe('a report of only zeros beside text', () => {
+  const zero = reported(0, 0, { total_tokens: 0 });
+
+  test('is replaced by an estimate even if the provider ran tools of its own', () => {
+    const usage = { ...zero, server_tool_use: { web_search_requests: 1 } };
+    return expectCharge(usage, {}, { credits: estimated, isEstimate: true, note: unusableNote });
+  });
+
+  test('is free if a filter wrote the text', async () => {
+    const message = { role: 'assistant', content: 'This was blocked.' };
+    const choices = [{ index: 0, message, finish_reason: 'content_filter' }];
+    const body = { id: 'c', object: 'chat.completion', model: 'chat', choices, usage: zero };
+    const record = await recordOf(json(200, body));
+    expect(record).toMatchObject({ usageEstimated: false, charges: { modelCharge: 0 } });
+  });
+});
 
 describe('an empty answer whose counts are all zero', () => {
   const zero = reported(0, 0, { total_tokens: 0 });

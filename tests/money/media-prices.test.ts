@@ -79,6 +79,15 @@ describe('charge of an image edit', () => {
     },
   );
 
+  test.each([
+    // The estimate of 21 bytes is 6 tokens. Of the output, it is 1,056 tokens.
+    ['0 input tokens', { input_tokens: 0, output_tokens: 100 }, 6 * 8 + 100 * 30],
+    ['0 output tokens', { input_tokens: 350, output_tokens: 0 }, 350 * 8 + 1_056 * 30],
+  ])('is partly an estimate if the provider reports %s', async (_, usage, credits) => {
+    upstream.script('*', json(200, { data: [{ b64_json: png }], usage }));
+    expect(await edit('openai/gpt-image-2')).toBe(credits);
+  });
+
   test('uses the price of cached input if the catalog has one', async () => {
     const usage = {
       input_tokens: 1_000,
@@ -138,12 +147,21 @@ describe('charge of embeddings', () => {
     expect(await embed('openai/text-embedding-3-small', texts)).toBe(4_000);
   });
 
-  test('is estimated at 4 characters per token if the count is implausible', async () => {
-    const data = [{ index: 0, embedding: [0.5] }];
-    upstream.script('*', json(200, { data, usage: { prompt_tokens: 900_000_000 } }));
+  test.each([
+    // 4/3 of the bytes and 512 tokens.
+    [5_848, 761],
     // 1,000 × 0.13
-    expect(await embed('openai/text-embedding-3-large', 'a'.repeat(4_000))).toBe(130);
-  });
+    [5_849, 130],
+    [900_000_000, 130],
+    [0, 130],
+  ])(
+    'is estimated at 4 characters per token if the count is implausible: %i tokens',
+    async (prompt_tokens, credits) => {
+      const data = [{ index: 0, embedding: [0.5] }];
+      upstream.script('*', json(200, { data, usage: { prompt_tokens } }));
+      expect(await embed('openai/text-embedding-3-large', 'a'.repeat(4_000))).toBe(credits);
+    },
+  );
 
   test('is estimated at 4 characters per token if Cohere reports no count', async () => {
     const two = { embeddings: { float: [[0.5], [0.25]] }, response_type: 'embeddings_by_type' };

@@ -136,9 +136,15 @@ export class ChatBounds implements CostBounds, OutputBounds {
 /** Bounds of operations whose highest price is known before they are sent. */
 export class FixedBounds implements CostBounds {
   readonly #maximum: Pick<Measured, 'usage' | 'units'>;
+  readonly #addedTokensMax: number;
 
-  constructor(maximum: Pick<Measured, 'usage' | 'units'>) {
+  /** `addedTokensMax`: the tokens that a provider may add to the request. */
+  constructor(
+    maximum: Pick<Measured, 'usage' | 'units'>,
+    addedTokensMax: number = addedInputTokensMax,
+  ) {
     this.#maximum = maximum;
+    this.#addedTokensMax = addedTokensMax;
   }
 
   boundFor(offers: readonly PricedOffer[], creditsPerUsd: number): Bound {
@@ -152,7 +158,7 @@ export class FixedBounds implements CostBounds {
   }
 
   tokensMaxFor(): number {
-    return totalTokens(this.#maximum.usage) * fixedBoundsRatio + addedInputTokensMax;
+    return totalTokens(this.#maximum.usage) * fixedBoundsRatio + this.#addedTokensMax;
   }
 }
 

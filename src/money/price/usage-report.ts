@@ -49,10 +49,11 @@ export function isPlausible(usage: Usage, outputCharacters: number, sent: SentRe
 /** No tokenizer yields more tokens than bytes. */
 function inputTokensMax({ includesToolResults }: Usage, sent: SentRequest): number {
   const { request, model, textBytes } = sent;
-  const tokensMax = chatTokensMax(model);
-  if (includesToolResults || hasContentOfUnknownLength(request)) return tokensMax;
+  if (includesToolResults) return chatTokensMax(model);
+  // The context is full, however long the files are.
+  if (hasContentOfUnknownLength(request)) return contextTokensOf(model) + addedInputTokensMax;
   const images = request.images.length * tokensPerImageMax;
-  return Math.min(tokensMax, textBytes + images + addedInputTokensMax);
+  return Math.min(chatTokensMax(model), textBytes + images + addedInputTokensMax);
 }
 
 /** Files may be compressed, and the provider may fetch content by URL or have stored it. */
@@ -111,15 +112,11 @@ export function billableUsage(
 }
 
 /**
- * Returns whether an answer without any tokens can be true: it is empty, a filter replaced it
- * before it reached a model, or the provider's own tools produced it.
+ * Returns whether an answer without any tokens can be true: it is empty, or a filter replaced it,
+ * so that no model saw the prompt.
  */
-function isUnused({ usage, finishReason, outputCharacters }: AnswerMetrics): boolean {
-  return (
-    outputCharacters === 0 ||
-    finishReason === 'content_filter' ||
-    usage?.includesToolResults === true
-  );
+function isUnused({ finishReason, outputCharacters }: AnswerMetrics): boolean {
+  return outputCharacters === 0 || finishReason === 'content_filter';
 }
 
 function noteFor(hasInput: boolean, hasOutput: boolean): string {

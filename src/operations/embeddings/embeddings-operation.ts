@@ -37,6 +37,9 @@ import { EmbeddingsReply, type InputCount } from './reply.ts';
 /** The tokenizer that produced the token IDs that clients send. */
 const clientTokenizer = 'cl100k_base';
 
+/** Some servers put an instruction in front of each input. */
+const addedTokensPerInputMax = 512;
+
 /** An embeddings request: one charge, even if its inputs are sent in several upstream calls. */
 export class EmbeddingsOperation implements Operation {
   readonly request: RequestInfo;
@@ -50,7 +53,8 @@ export class EmbeddingsOperation implements Operation {
     this.request = request;
     this.#options = options;
     const usage = { ...noUsage, inputTokens: inputTokensMax(options) };
-    this.bounds = new FixedBounds({ usage, units: noUnits });
+    const addedTokensMax = options.inputs.length * addedTokensPerInputMax;
+    this.bounds = new FixedBounds({ usage, units: noUnits }, addedTokensMax);
   }
 
   incompatibility({ model, dialect }: Offer): string | null {
@@ -223,7 +227,8 @@ function inputCount(
   tokensMax: number,
 ): InputCount {
   let reportedTokens = 0;
-  for (const { promptTokens } of batches) reportedTokens += promptTokens ?? Number.NaN;
+  // No input is empty, so 0 tokens can't be true.
+  for (const { promptTokens } of batches) reportedTokens += promptTokens || Number.NaN;
   if (reportedTokens <= tokensMax) return { tokens: reportedTokens, isEstimate: false };
   return { tokens: estimateTokens(inputs), isEstimate: true };
 }

@@ -4,17 +4,23 @@ import { imageAttemptMs } from '../../core/bounds.ts';
 import type { Upload } from '../../core/form.ts';
 import type { Recording } from '../../core/recording.ts';
 import type { RequestInfo } from '../../core/request-info.ts';
-import { type Measured, noUsage, type Units } from '../../core/usage.ts';
+import { charactersPerImage, type Measured, noUsage, type Units } from '../../core/usage.ts';
 import type { AnswerMetrics, ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
 import type { GeneratedImages, ImageFile, ImagesDialect } from '../../dialects/media.ts';
 import type { ImagesRequest } from '../../dialects/openai-media/images.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
 import { estimateUsage } from '../../money/price/cost.ts';
-import { estimateNote } from '../../money/price/usage-report.ts';
+import { billableUsage, estimateNote } from '../../money/price/usage-report.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
-import { type AttemptResult, attemptFull, failed, mediaTargetFor } from '../../upstream/attempt.ts';
+import {
+  type AttemptResult,
+  attemptFull,
+  failed,
+  mediaTargetFor,
+  noMetrics,
+} from '../../upstream/attempt.ts';
 import type { Mask } from './mask.ts';
 import { readRecordedImage, resolveImage, toReply } from './reply.ts';
 
@@ -108,15 +114,17 @@ export class ImagesOperation implements Operation {
     return { kind: 'reply', reply: toReply(answer, context.identity) };
   }
 
-  measure({ usage }: AnswerMetrics): Measured {
+  measure(metrics: AnswerMetrics): Measured {
     const units = this.#units;
-    if (usage) return { usage, units, isEstimate: false, note: null };
-    if (!this.#isPricedByTokens) return { usage: noUsage, units, isEstimate: false, note: null };
-    const estimate = {
+    if (!this.#isPricedByTokens)
+      return { usage: metrics.usage ?? noUsage, units, isEstimate: false, note: null };
+    const estimate = () => ({
       ...estimateUsage(Buffer.byteLength(this.#imagesRequest.prompt), 0),
       outputTokens: this.#outputTokens.typical,
-    };
-    return { usage: estimate, units, isEstimate: true, note: estimateNote };
+    });
+    const image = { ...noMetrics, usage: metrics.usage, outputCharacters: charactersPerImage };
+    const billable = billableUsage(image, { isComplete: true, isPlausible: () => true, estimate });
+    return { ...billable, units };
   }
 
   /** Counts the prompt and the uploaded images, but no output. */

@@ -10,7 +10,7 @@ import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
 import { estimateUsage } from '../../money/price/cost.ts';
-import { estimateNote } from '../../money/price/usage-report.ts';
+import { billableUsage } from '../../money/price/usage-report.ts';
 import type { Offer } from '../../route/catalog.ts';
 import {
   type AttemptContext,
@@ -22,6 +22,9 @@ import { attemptAudio } from '../../upstream/audio-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 import { speechRejection, speedFor, voiceFor } from './capability.ts';
 import { proratedUsage, recordAudio, typicalBytes } from './delivered-audio.ts';
+
+/** The usage at a price without tokens. */
+const unpriced = { usage: noUsage, isEstimate: false, note: null };
 
 /** The most audio tokens held for one byte of text: twice the usual number. */
 const audioTokensPerByte = 3;
@@ -109,10 +112,16 @@ export class SpeechOperation implements Operation {
   measure(metrics: AnswerMetrics, outcome: StreamOutcome['kind']): Measured {
     const { usage: reportedUsage, outputCharacters: deliveredBytes } = metrics;
     const { isTokenPriced = false, announcedBytes = null } = this.#answered ?? {};
-    const usage = isTokenPriced ? (reportedUsage ?? estimateUsage(this.#textBytes, 0)) : noUsage;
-    const isEstimate = isTokenPriced && !reportedUsage;
-    const note = isEstimate ? estimateNote : null;
-    const full = { usage, units: this.#units, isEstimate, note };
+    // Audio tokens are never estimated, so the report decides whether there are any.
+    const billable = billableUsage(
+      { ...noMetrics, usage: reportedUsage },
+      {
+        isComplete: true,
+        isPlausible: () => true,
+        estimate: () => estimateUsage(this.#textBytes, 0),
+      },
+    );
+    const full = { ...(isTokenPriced ? billable : unpriced), units: this.#units };
     if (outcome === 'complete') return full;
     return proratedUsage(full, {
       outcome,

@@ -69,6 +69,12 @@ describe('GeminiStreamReader finish reasons', () => {
     expect(sink.lastUsage?.inputTokens).toBe(3);
   });
 
+  test('usage after [DONE] is ignored', () => {
+    const usage = (promptTokenCount: number) => ({ usageMetadata: { promptTokenCount } });
+    const { sink, reader } = read({ ...endChunk('STOP'), ...usage(3) }, '[DONE]', usage(500));
+    expect([reader.finished, sink.lastUsage?.inputTokens]).toEqual([true, 3]);
+  });
+
   test('only the last STOP counts if every chunk has one', () => {
     const { sink, reader } = read(...['1', ' 2', ' 3'].map((text) => chunkOf([{ text }], 'STOP')));
     expect([sink.fullText, sink.finishReason, reader.finished]).toEqual(['1 2 3', 'stop', true]);

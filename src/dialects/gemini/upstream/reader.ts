@@ -302,6 +302,8 @@ export class GeminiStreamReader implements StreamReader {
   /** The emitters by candidate number. Contains only candidates that have a sink. */
   readonly #candidates = new Map<number, CandidateEmitter>();
   #isBlocked = false;
+  /** Set by `[DONE]` after the end. Nothing is read after it. */
+  #isTerminated = false;
   #usage: Usage | undefined;
 
   constructor(sink: AnswerSink) {
@@ -316,6 +318,9 @@ export class GeminiStreamReader implements StreamReader {
   }
 
   push({ data }: SseMessage): UpstreamFailure | undefined {
+    // Gemini doesn't send it, but servers that imitate Gemini do.
+    if (this.finished && data.trim() === '[DONE]') this.#isTerminated = true;
+    if (this.#isTerminated) return undefined;
     for (const chunk of chunksIn(data)) {
       const failure = isObject(chunk) ? this.take(chunk) : this.#takeInvalid(data);
       if (failure !== undefined) return failure;
