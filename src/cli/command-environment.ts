@@ -86,6 +86,7 @@ export const commandEnvironment: CommandEnvironment = {
       spending: keySpending,
       statements,
       requests: store.requestLog,
+      runningRequests: store.runningRequests,
       verify: (...callbacks) => verifyLedger(database, ...callbacks),
       close: () => database.close(),
     };

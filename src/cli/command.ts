@@ -9,6 +9,7 @@ import type { Flags } from '../config/load.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { nearest } from '../core/text.ts';
 import type { AllTenantsLog } from '../records/customer-log.ts';
+import type { RunningRequestStore } from '../records/running-requests.ts';
 import type { StatementReads } from '../records/statement.ts';
 import type { Progress, Report } from '../store/verify/progress.ts';
 import type { Verification } from '../store/verify/verify.ts';
@@ -63,6 +64,7 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
   readonly skills: SkillService;
   /** Requests of all tenants. */
   readonly requests: AllTenantsLog;
+  readonly runningRequests: RunningRequestStore;
   readonly statements: StatementReads;
   verify(report: Report, onProgress: Progress): Promise<Verification>;
   /** Loads the secret keys and returns a service that re-encrypts provider keys. */

@@ -99,6 +99,7 @@ async function tollgate(...args: string[]) {
         spending: keySpending,
         statements,
         requests: store.requestLog,
+        runningRequests: store.runningRequests,
         verify: (...callbacks) => verifyLedger(database, ...callbacks),
         async close() {
           await database.close();

@@ -5,7 +5,7 @@ import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
 import { perLabel } from '../money/price/price-classes.ts';
-import { findWithRetry } from '../records/customer-log.ts';
+import { findInAnyProcess } from '../records/customer-log.ts';
 import { attemptObject, receiptObject, sumLines } from '../records/receipt.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
@@ -30,10 +30,14 @@ async function explainRequest(context: Context): Promise<void> {
   const { args, flags, out } = context;
   const { creditsPerUsd } = loadConfig(flags, environment, ['credits_per_usd']);
   const services = await context.services();
-  const record = await findWithRetry(toRequestId(args.positional), (id) =>
-    services.requests.findForAnyTenant(id),
-  );
-  if (!record) throw notFound('There is no request with this ID.', 'id');
+  const found = await findInAnyProcess(toRequestId(args.positional), async (id) => {
+    const record = await services.requests.findForAnyTenant(id);
+    return record ?? services.runningRequests.find(id, null, services.now());
+  });
+  if (!found) throw notFound('There is no request with this ID.', 'id');
+  if (!('charges' in found))
+    throw notFound('This request is still running. Try again once it has ended.', 'id');
+  const record = found;
   const receipt = {
     ...receiptObject(record, creditsPerUsd),
     attempts: record.attempts.map(attemptObject),

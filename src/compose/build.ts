@@ -116,7 +116,7 @@ async function assemble(
       await Promise.all([server.drain(seconds, abortRunning), services.jobs.stop(seconds)]);
       periodicTasks.stop();
       await retention?.stop();
-      await accounting.close();
+      await Promise.all([accounting.close(), services.running.close()]);
       // Close this after accounting, because the last requests may still have answers to write.
       await services.idempotency.close();
       await authenticator.markUsed();

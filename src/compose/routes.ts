@@ -5,7 +5,8 @@ import { version } from '../config/version.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import { supportedParameters } from '../dialects/parameters.ts';
 import type { Stages } from '../gateway.ts';
-import { type CustomerDeps, customerRoutes, generationRoutes } from '../http/customer/reports.ts';
+import { generationRoutes } from '../http/customer/generation.ts';
+import { type CustomerDeps, customerRoutes } from '../http/customer/reports.ts';
 import { skillRoutes } from '../http/customer/skills.ts';
 import { audioRoutes } from '../http/inference/audio.ts';
 import { chatRoutes, messagesRoutes, responsesRoutes } from '../http/inference/chat.ts';
@@ -37,7 +38,7 @@ interface RouteDeps extends StageDeps {
 
 export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[] {
   const { config, store, vault, catalog, catalogOf, accounting, stages, health } = deps;
-  const { telemetry } = deps;
+  const { telemetry, running } = deps;
   const { metrics, recent } = telemetry;
   const managementDeps = managementDepsOf(deps);
   const operationOf = createOperationFactory(config, deps.skills.resolver, telemetry);
@@ -66,7 +67,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
     }),
     ...generationRoutes({
       find: (...args) => accounting.readSettled(() => store.requestLog.find(...args), args[0]),
-      creditsPerUsd: config.creditsPerUsd,
+      ...{ running, creditsPerUsd: config.creditsPerUsd },
     }),
     ...customerRoutes(customerReads(deps)),
     ...skillRoutes(deps.skills.service),

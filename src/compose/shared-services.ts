@@ -25,6 +25,7 @@ import {
 import { RateLimiter } from '../limits/rate.ts';
 import { Accounting, type AccountingDeps } from '../money/accounting.ts';
 import { claimJournals, journalFailure } from '../money/settle/journal-files.ts';
+import { RunningRequests } from '../records/running-requests.ts';
 import { UnknownModelNames } from '../records/unknown-model-names.ts';
 import { Health } from '../route/health.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
@@ -53,6 +54,7 @@ export interface SharedServices {
   readonly redis: Redis | undefined;
   readonly counters: Counters;
   readonly accounting: Accounting;
+  readonly running: RunningRequests;
   readonly authenticator: Authenticator;
   readonly changes: ChangeWatcher;
   readonly skills: Skills;
@@ -112,6 +114,7 @@ export async function openServices(
     log,
     onEnded: (request) => telemetry.requestEnded(request),
   });
+  const running = createRunningRequests(store, processId, clock, workerCount);
   const authenticator = new Authenticator(store.directory, clock.now);
   const skills = createSkills(store);
   const cache = createCache(config, redis, clock);
@@ -133,14 +136,10 @@ export async function openServices(
   await checkStores(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
-    ...{ health, cache, idempotency, uploads, retention, jobs, listenPort },
+    ...{ running, health, cache, idempotency, uploads, retention, jobs, listenPort },
     bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
     answerMemoryBudget: answerMemoryBudgetFor(workerCount),
-    readQueues: {
-      lists: new TenantReadQueue(),
-      files: new TenantReadQueue(),
-      jobs: new TenantReadQueue(),
-    },
+    readQueues: createReadQueues(),
     demo: new LazyDemoUpstream(),
     deadlines: new DeadlineWatcher(),
     unknownModelNames: new UnknownModelNames(),
@@ -150,12 +149,32 @@ export async function openServices(
       ...changes.periodicTasks(),
       ...clock.periodicTasks(),
       ...accounting.periodicTasks(),
+      ...running.periodicTasks(),
       ...telemetry.recent.periodicTasks(),
       ...idempotency.periodicTasks(),
       ...(counters.shared?.slots.periodicTasks() ?? []),
       ...(retention?.periodicTasks() ?? []),
       ...jobs.periodicTasks(),
     ],
+  };
+}
+
+function createRunningRequests(
+  { database, runningRequests: store }: Store,
+  processId: string,
+  { now: storeNow }: StoreClock,
+  workerCount: number,
+): RunningRequests {
+  // Several processes on SQLite are the workers of one machine.
+  const isAlone = database.engine === 'sqlite' && workerCount === 1;
+  return new RunningRequests({ store, processId, storeNow, isAlone });
+}
+
+function createReadQueues() {
+  return {
+    lists: new TenantReadQueue(),
+    files: new TenantReadQueue(),
+    jobs: new TenantReadQueue(),
   };
 }
 

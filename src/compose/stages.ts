@@ -7,6 +7,7 @@ import type { Stages } from '../gateway.ts';
 import type { Admission } from '../limits/admission.ts';
 import { reserve } from '../money/hold/reserve.ts';
 import { settle } from '../money/settle/settle.ts';
+import type { RunningRequest } from '../records/running-requests.ts';
 import type { CallableModels, Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
@@ -31,16 +32,8 @@ export interface StageDeps extends SharedServices {
 /** Connects the pipeline stages of gateway.ts to the services they work on. */
 export function createStages(deps: StageDeps): Stages {
   const { config, catalog, catalogOf, admission, accounting, cache, idempotency } = deps;
-  const { health, telemetry, deadlines, addressPolicy } = deps;
-  const { bodyMemoryBudget, answerMemoryBudget } = deps;
-  const attemptDeps = {
-    deadlines,
-    telemetry,
-    bodyMemoryBudget,
-    answerMemoryBudget,
-    addressPolicy,
-    fetchGuarded: createGuardedFetch(addressPolicy),
-  };
+  const { running, health, telemetry, addressPolicy } = deps;
+  const attemptDeps = attemptDepsOf(deps);
   const money = {
     creditsPerUsd: config.creditsPerUsd,
     chargesAbandonedInput: config.billing.abandoned === 'input',
@@ -67,7 +60,10 @@ export function createStages(deps: StageDeps): Stages {
     },
     acquireSlot: ({ caller }) => admission.acquire(caller),
     resolveModels: (call, operation) => resolveModels(call, operation, deps),
-    findReplay: (call, operation) => findReplay(call, operation, replayDeps),
+    findReplay(call, operation) {
+      running.started(runningRequest(call, operation));
+      return findReplay(call, operation, replayDeps);
+    },
     plan({ caller }, operation) {
       rejectPrivateUrls(operation.request.urls, addressPolicy);
       const callable = catalogOf(caller.tenantId);
@@ -92,8 +88,31 @@ export function createStages(deps: StageDeps): Stages {
       const openBy = openByFor(offers);
       return tryOffers(offers, tryAt, health, call, openBy);
     },
-    settle: (call, outcome) => settle(call, outcome, money),
+    settle(call, outcome) {
+      running.ended(call.requestId);
+      return settle(call, outcome, money);
+    },
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),
+  };
+}
+
+function attemptDepsOf(deps: StageDeps) {
+  const { deadlines, telemetry, bodyMemoryBudget, answerMemoryBudget, addressPolicy } = deps;
+  return {
+    ...{ deadlines, telemetry, bodyMemoryBudget, answerMemoryBudget, addressPolicy },
+    fetchGuarded: createGuardedFetch(addressPolicy),
+  };
+}
+
+function runningRequest(call: Call, { request }: Operation): RunningRequest {
+  const { requestId, receivedAt, operationName } = call;
+  return {
+    requestId,
+    tenantId: call.caller.tenantId,
+    operation: operationName,
+    model: request.models[0] ?? '',
+    streamed: request.stream,
+    createdAt: receivedAt,
   };
 }
 

@@ -210,6 +210,7 @@ export type LogPageObject = Shape<typeof logPageSchema>;
 
 const generationFields = {
   id: text(),
+  status: oneOf('in_progress', 'success', 'error'),
   model: text(),
   provider_name: text(),
   created_at: time(),

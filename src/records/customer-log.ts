@@ -1,5 +1,4 @@
 import type { LogObject } from '../contract/customer.ts';
-import { attemptMsMax } from '../core/bounds.ts';
 import { requestIdTime } from '../core/ids.ts';
 import { promptTokens, totalTokens } from '../core/usage.ts';
 import { feeNames, feesOf, totalCharge } from '../money/price/fee-kinds.ts';
@@ -134,23 +133,26 @@ function cellsOf(row: LogRow): Cell[] {
   return columns.map((name) => flat[name]);
 }
 
-/** Processes write records in batches, so another process's record may appear this much later. */
-const writeDelayMsMax = 2_000;
+/**
+ * A younger request may be in no report of another process yet, and its record may not be committed
+ * yet. Includes the second by which the time in an ID is rounded down.
+ */
+const freshMs = 2_500;
 const retryMs = 100;
 
 /**
- * Finds a record, and retries if the request may have ended a moment ago in another process. Counts
+ * Finds a request of any process, and retries only if it may have arrived a moment ago. Counts
  * tries instead of time, because a suspended machine stops the other processes as well.
  */
-export async function findWithRetry(
+export async function findInAnyProcess<Found>(
   requestId: string,
-  find: (requestId: string) => Promise<RequestRecord | undefined>,
-): Promise<RequestRecord | undefined> {
-  const mayBePending = Math.abs(Date.now() - requestIdTime(requestId)) <= attemptMsMax;
-  let record = await find(requestId);
-  for (let ms = mayBePending ? writeDelayMsMax : 0; !record && ms > 0; ms -= retryMs) {
+  find: (requestId: string) => Promise<Found | undefined>,
+): Promise<Found | undefined> {
+  const ageMs = Math.abs(Date.now() - requestIdTime(requestId));
+  let found = await find(requestId);
+  for (let ms = freshMs - ageMs; !found && ms > 0; ms -= retryMs) {
     await Bun.sleep(retryMs);
-    record = await find(requestId);
+    found = await find(requestId);
   }
-  return record;
+  return found;
 }

@@ -14,6 +14,7 @@ import type { WebhookRotations } from '../jobs/webhook-signer.ts';
 import type { LedgerStore } from '../money/ledger.ts';
 import type { AnalyticsReads, TenantSumReads, UsageGroupReads } from '../records/analytics.ts';
 import type { AllTenantsLog, LogReads, RequestLog } from '../records/customer-log.ts';
+import type { RunningRequestStore } from '../records/running-requests.ts';
 import type { MonthReads, StatementReads, WalletReads } from '../records/statement.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
@@ -30,6 +31,7 @@ import { SqlRequestLog } from './ledger/request-log.ts';
 import { migrate } from './migrations/migrate.ts';
 import { SqlAnalytics, SqlUsageGroups } from './reports/analytics.ts';
 import { SqlLogReads } from './reports/logs.ts';
+import { SqlRunningRequests } from './reports/running-requests.ts';
 import { SqlStatement, SqlStatementMonths } from './reports/statement.ts';
 import { SqlKeySpending, SqlTenantSums, SqlWalletTotals } from './reports/totals.ts';
 import { allTables, type Table } from './schema.ts';
@@ -48,6 +50,7 @@ export interface Store {
   readonly creditStore: CreditStore;
   readonly ledger: LedgerStore;
   readonly requestLog: RequestLog & AllTenantsLog;
+  readonly runningRequests: RunningRequestStore;
   readonly logs: LogReads;
   readonly analytics: AnalyticsReads;
   readonly usageGroups: UsageGroupReads;
@@ -76,6 +79,7 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     creditStore: new SqlCredits(database),
     ledger: new SqlLedger(database),
     requestLog: new SqlRequestLog(database),
+    runningRequests: new SqlRunningRequests(database),
     logs: new SqlLogReads(reports),
     analytics: new SqlAnalytics(reports),
     usageGroups: new SqlUsageGroups(reports),

@@ -28,6 +28,7 @@ export interface Schema {
   job_pieces: JobPiecesTable;
   job_objects: JobObjectsTable;
   webhooks: WebhooksTable;
+  running_requests: RunningRequestsTable;
   changes: ChangesTable;
   tenant_changes: TenantChangesTable;
   migrations: MigrationsTable;
@@ -58,6 +59,8 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   job_pieces: true,
   job_objects: true,
   webhooks: true,
+  // Of processes that have stopped, like leases.
+  running_requests: false,
   // Each database counts its own changes and migrations.
   changes: false,
   tenant_changes: false,
@@ -131,6 +134,14 @@ export interface LeasesTable {
   answered_recall: Generated<number>;
   /** What running requests of the process held when it last reported. */
   held: Generated<number>;
+}
+
+/** The requests that ran in each process when it last reported. */
+export interface RunningRequestsTable {
+  process_id: string;
+  /** A JSON list. */
+  requests: string;
+  reported_at: number;
 }
 
 /**

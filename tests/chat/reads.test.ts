@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { isObject } from '../../src/core/json.ts';
-import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
+import { chatAnswer, gated, startFakeUpstream } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway, type Reply } from '../support/in-process.ts';
 
 // The read-only endpoints: models, and the outcome of a request.
@@ -238,6 +238,30 @@ describe('GET /v1/generation', () => {
     const found = await find(String(stream.chunks[0]?.id));
     expect(found.json.data).toMatchObject({ id: stream.requestId, streamed: true });
   });
+
+  test.each(['/v1/generation', '/api/v1/generation'])(
+    'returns a request that is still running as in progress below %s',
+    async (path) => {
+      upstream.script('up-4', gated(path, 2, chatAnswer('one two three')));
+      const response = await gateway.fetch({ ...chat, model: 'other/chat', stream: true });
+      const id = response.headers.get('x-request-id');
+      const running = await gateway.get(`${path}?id=${id}`);
+      expect([running.status, running.json.data]).toMatchObject([
+        200,
+        {
+          ...{ id, status: 'in_progress', model: 'other/chat', provider_name: '' },
+          ...{ finish_reason: '', total_cost: 0, usage: 0, tokens_completion: 0 },
+          ...{ streamed: true, cancelled: false, native_tokens_completion: null },
+        },
+      ]);
+      const rival = await gateway.makeTenant({ name: `Rival ${path.length}` });
+      expect((await gateway.get(`${path}?id=${id}`, { key: rival })).status).toBe(404);
+      upstream.open(path);
+      await response.text();
+      const ended = await gateway.get(`${path}?id=${id}`);
+      expect(ended.json.data).toMatchObject({ status: 'success', finish_reason: 'stop' });
+    },
+  );
 
   test('finds a rejected request', async () => {
     const refused = await gateway.post({ ...chat, model: 'acme/none' });

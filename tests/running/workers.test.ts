@@ -110,6 +110,32 @@ describe('3 workers on one SQLite file', () => {
   );
 
   test(
+    'all return the status of a request that runs in one of them',
+    async () => {
+      upstream.script('chat', gated('half-way', 2, chatAnswer(words(9))));
+      const stream = await gateway.stream(chat, newConnection);
+      const id = stream.response.headers.get('x-request-id');
+      const statuses = new Set<unknown>();
+      const look = async () => {
+        const key = gateway.keys.api;
+        const path = `/v1/generation?id=${id}`;
+        const { status, body } = await gateway.call('GET', path, { key, ...newConnection });
+        expect(status).toBe(200);
+        statuses.add((body.data as { status: unknown }).status);
+      };
+      // The kernel chooses another worker for most of these connections.
+      for (let i = 0; i < 12; i++) await look();
+      expect([...statuses]).toEqual(['in_progress']);
+      upstream.open('half-way');
+      await stream.read();
+      statuses.clear();
+      for (let i = 0; i < 12; i++) await look();
+      expect([...statuses]).toEqual(['success']);
+    },
+    testMs,
+  );
+
+  test(
     'keep their port, and another start on it names the port',
     async () => {
       const { port } = new URL(gateway.url);

@@ -6,14 +6,12 @@ import {
   type CreditTotalsObject,
   type CurrentPeriodObject,
   customerDocs,
-  type GenerationObject,
   type KeyQuotaObject,
   type LogPageObject,
 } from '../../contract/customer.ts';
 import { type Caller, limitPeriod } from '../../core/caller.ts';
-import { invalidRequest, notFound } from '../../core/errors.ts';
+import { notFound } from '../../core/errors.ts';
 import { toRequestId } from '../../core/ids.ts';
-import { promptTokens } from '../../core/usage.ts';
 import { feeSumsOf, totalCharge } from '../../money/price/fee-kinds.ts';
 import {
   type AnalyticsReads,
@@ -25,13 +23,7 @@ import {
   type UsageGroupReads,
   withCompleteHours,
 } from '../../records/analytics.ts';
-import {
-  findWithRetry,
-  type LogReads,
-  logObject,
-  logsCsv,
-  type RequestLog,
-} from '../../records/customer-log.ts';
+import { type LogReads, logObject, logsCsv, type RequestLog } from '../../records/customer-log.ts';
 import {
   daysOf,
   isoTime,
@@ -41,7 +33,6 @@ import {
   readMonth,
 } from '../../records/period.ts';
 import { receiptObject } from '../../records/receipt.ts';
-import type { RequestRecord } from '../../records/request-record.ts';
 import {
   type MonthReads,
   type StatementReads,
@@ -49,7 +40,6 @@ import {
   statementMonths,
   type WalletReads,
 } from '../../records/statement.ts';
-import { openRouterGeneration } from '../openrouter.ts';
 import { readLimit, readOffset } from '../query.ts';
 import type { TenantReadQueue } from '../read-queue.ts';
 import { json } from '../reply.ts';
@@ -270,50 +260,5 @@ async function keyQuota({ spending, now }: CreditsDeps, caller: Caller): Promise
     used,
     remaining: limitCredits === null ? null : Math.max(0, limitCredits - used),
     resets_at: limitReset === null ? null : isoTime(limitPeriod(limitReset, time).until),
-  };
-}
-
-const anyKey = routesFor({ access: 'either' });
-
-/** Returns the outcome of a request, by its request ID or completion ID. */
-export function generationRoutes(
-  requests: RequestLog & { readonly creditsPerUsd: number },
-): Route[] {
-  return [
-    anyKey.get('/v1/generation', customerDocs.generation, async (exchange, caller) => {
-      const id = exchange.query.get('id');
-      if (!id)
-        throw invalidRequest('id is required. Set it to the x-request-id of a request.', 'id');
-      const find = (requestId: string) => requests.find(caller.tenantId, requestId);
-      const record = await findWithRetry(toRequestId(id), find);
-      if (!record) throw notFound('There is no request with this ID.', 'id');
-      const generation = generationObject(record);
-      const data = exchange.openRouterStyle
-        ? openRouterGeneration(generation, record, requests.creditsPerUsd)
-        : generation;
-      return json(exchange, { data });
-    }),
-  ];
-}
-
-function generationObject(record: RequestRecord): GenerationObject {
-  const { usage } = record;
-  const cost = totalCharge(record.charges);
-  return {
-    id: record.requestId,
-    model: record.model ?? record.requestedModel,
-    provider_name: record.provider ?? '',
-    created_at: isoTime(record.createdAt),
-    tokens_prompt: promptTokens(usage),
-    tokens_completion: usage.outputTokens,
-    latency: record.firstByteMs ?? record.durationMs,
-    generation_time: record.durationMs,
-    finish_reason: record.finishReason ?? '',
-    total_cost: cost,
-    usage: cost,
-    streamed: record.streamed,
-    cancelled: record.cancelled,
-    native_tokens_prompt: record.usageEstimated ? null : promptTokens(usage),
-    native_tokens_completion: record.usageEstimated ? null : usage.outputTokens,
   };
 }

@@ -19,6 +19,7 @@ import { journals } from './0012-journals.ts';
 import { tenantChanges } from './0013-tenant-changes.ts';
 import { keysDisabledByOperator } from './0014-keys-disabled-by-operator.ts';
 import { webhookRotations } from './0015-webhook-rotations.ts';
+import { runningRequests } from './0016-running-requests.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -41,6 +42,7 @@ export const migrations: readonly Migration[] = [
   tenantChanges,
   keysDisabledByOperator,
   webhookRotations,
+  runningRequests,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */
