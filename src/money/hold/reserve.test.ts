@@ -42,6 +42,7 @@ function reserveWith(
   isJournalFull = false,
   chatRequest = request,
   bounds: CostBounds = new ChatBounds(chatRequest),
+  isPaid = false,
 ) {
   const holds: HoldAmounts[] = [];
   const settled: number[] = [];
@@ -80,7 +81,8 @@ function reserveWith(
     },
   };
   const operation = { request: chatRequest, bounds } as Partial<Operation> as Operation;
-  const reserved = (...plan: Offer[]) => reserve(call, operation, plan, deps);
+  const paid = { ...call, recordingSession: { inFlight: { isPaid } } } as Call;
+  const reserved = (...plan: Offer[]) => reserve(isPaid ? paid : call, operation, plan, deps);
   return { reserved, holds, settled, written, maxCreditsCalls };
 }
 
@@ -124,6 +126,16 @@ describe('reserve', () => {
       expect(await rejection(reserved(...plan))).toBe('insufficient_credits');
       expect([holds.length, written.length]).toEqual([1, 0]);
     }
+  });
+
+  test('holds nothing for an answer that was charged before but lost', async () => {
+    const one = { ...offer('2'), model: { max_completion_tokens: 500 } } as Offer;
+    const { reserved, holds, written } = reserveWith(0, false, request, undefined, true);
+    const reservation = await reserved(one);
+    expect(holds).toEqual([{ requested: 0, minimum: 0, maximum: 0 } as HoldAmounts]);
+    expect(written).toHaveLength(1);
+    expect([reservation.capFor(one), reservation.defaultCapFor(one)]).toEqual([null, 500]);
+    expect(reservation.budgetFor(one).charactersMax).toBe(Number.POSITIVE_INFINITY);
   });
 
   test('releases the hold if the journal cannot be written', async () => {

@@ -31,7 +31,9 @@ export async function reserve(
 ): Promise<Reservation> {
   const { creditsPerUsd } = deps;
   let offers = plan;
-  let bound = bounds.boundFor(offers, creditsPerUsd);
+  // An answer that was charged before but lost must not need credits again.
+  const isPaid = call.recordingSession?.inFlight.isPaid ?? false;
+  let bound = isPaid ? nothing : bounds.boundFor(offers, creditsPerUsd);
   let hold: Hold;
   try {
     hold = await deps.hold(call, bound);
@@ -50,6 +52,8 @@ export async function reserve(
   }
   return new Reservation(offers, hold, bounds, bound.maximum, availableCredits, creditsPerUsd);
 }
+
+const nothing: Bound = { requested: 0, minimum: 0, maximum: 0 };
 
 /**
  * Returns the most credits that the request may cost. An answer may cost more than its hold, but
@@ -114,7 +118,7 @@ export class Reservation {
     const maxTokens = this.#bounds.tokensMaxFor(offer);
     const charactersHardLimit = maxTokens * charactersPerHeldToken;
     const { output } = this.#bounds;
-    if (!output) return unlimitedBudget(charactersHardLimit);
+    if (!output || this.#maxCredits === 0) return unlimitedBudget(charactersHardLimit);
     const cap = this.capFor(offer);
     const tracker = output.trackHold(offer, cap, this.#initialCredits, this.#creditsPerUsd);
     return growingBudget(tracker, this.hold, charactersHardLimit);

@@ -227,7 +227,8 @@ describe('settle', () => {
       recorder: { recording: () => ({ text: 'Words.' }) },
       inFlight: { isPaid: true, finish, release: async () => undefined },
     } as unknown as RecordingSession;
-    const { saved, settle } = settling({ hold: holdOf(1_000), recordingSession });
+    const measured = { isEstimate: true };
+    const { saved, settle } = settling({ hold: holdOf(0), recordingSession, measured });
     expect(await settle()).toMatchObject({ costCredits: 0 });
     expect(saved[0]?.settlement.record).toMatchObject({
       charges: charged(0),

@@ -7,7 +7,6 @@ import type { AnswerMetrics, SettledUsage } from '../../dialects/dialect.ts';
 import type { RequestRecord } from '../../records/request-record.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { OpenedAnswer } from '../../upstream/fallback.ts';
-import type { Hold } from '../hold/hold.ts';
 import type { Settlement } from '../ledger.ts';
 import { chargeAt, costOf } from '../price/cost.ts';
 import { chargesFor, noCharges, totalCharge } from '../price/fee-kinds.ts';
@@ -49,8 +48,7 @@ export async function settle(
   if (recordingSession && !isRecorded) await recordingSession.inFlight.release();
   // If journaling fails, a settled call ends a second time as rejected. Don't charge it again.
   if (hold?.settled) return { usage: noUsage, costCredits: 0 };
-  const isPaid = recordingSession?.inFlight.isPaid ?? false;
-  const bill = isPaid ? paidBefore(billOf(call, outcome, deps)) : billOf(call, outcome, deps);
+  const bill = billOf(call, outcome, deps);
   const owed = totalCharge(bill.charges);
   const charged = hold ? await hold.settle(owed) : { wallet: 0, key: 0 };
   const fullSettlement: Settlement = {
@@ -149,7 +147,16 @@ const freeOfCharge: Bill = {
   searches: 0,
 };
 
+function isPaidBefore({ recordingSession }: Call): boolean {
+  return recordingSession?.inFlight.isPaid ?? false;
+}
+
 function billOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
+  const bill = fullBillOf(call, outcome, deps);
+  return isPaidBefore(call) ? paidBefore(bill) : bill;
+}
+
+function fullBillOf(call: Call, outcome: RequestOutcome, deps: SettleDeps): Bill {
   if (isAnswered(outcome))
     return billUsage(call, outcome.opened.offer, measure(call, outcome), deps);
   if (outcome.kind === 'replayed') return { ...freeOfCharge, note: replayNote(outcome.first) };
@@ -203,7 +210,7 @@ function billUsage(
   const charge = chargeFor(usage, measured, offer, creditsPerUsd);
   // An estimate never costs more than the hold, but tokens that the provider counted may.
   const countedCharge = reported ? chargeFor(reported, measured, offer, creditsPerUsd) : 0;
-  const maxCharge = Math.max(creditsForModel(call.hold, otherFees), countedCharge);
+  const maxCharge = Math.max(creditsForModel(call, otherFees), countedCharge);
   const capped = isEstimate ? Math.min(charge, maxCharge) : charge;
   return {
     usage,
@@ -228,8 +235,9 @@ function chargeFor(
 }
 
 /** Returns the part of a hold that is left for the model after all other fees. */
-function creditsForModel(hold: Hold | undefined, otherFees: number): number {
-  return hold ? hold.credits - otherFees : Number.POSITIVE_INFINITY;
+function creditsForModel(call: Call, otherFees: number): number {
+  const { hold } = call;
+  return hold && !isPaidBefore(call) ? hold.credits - otherFees : Number.POSITIVE_INFINITY;
 }
 
 function measure({ operation }: Call, { metrics, opened, kind }: AnsweredOutcome): Measured {
