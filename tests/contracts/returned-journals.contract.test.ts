@@ -4,12 +4,21 @@
  * again.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'bun:test';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newRequestId, randomText } from '../../src/core/ids.ts';
 import { Accounting } from '../../src/money/accounting.ts';
 import { replayJournals } from '../../src/money/settle/replay.ts';
+import type { RequestRecord } from '../../src/records/request-record.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { LogRetention } from '../../src/store/retention.ts';
 import { createLog } from '../../src/telemetry/log.ts';
@@ -42,7 +51,10 @@ describe.each([...engines])('journals that return on $name', ({ empty }) => {
   });
 
   /** Returns a copy of the journal of a process that was killed after these requests ended. */
-  async function killAfter(charges: readonly number[]): Promise<string> {
+  async function killAfter(
+    charges: readonly number[],
+    change: Partial<RequestRecord> = {},
+  ): Promise<string> {
     const deps = { store: store.ledger, dataDir, log: createLog(() => undefined) } as const;
     const accounting = await Accounting.open({
       ...deps,
@@ -57,7 +69,10 @@ describe.each([...engines])('journals that return on $name', ({ empty }) => {
         { caller, receivedAt: now },
         { requested: charge, minimum: charge },
       );
-      const settlement = settlementOf(newRequestId(), caller, charge, { createdAt: now });
+      const settlement = settlementOf(newRequestId(), caller, charge, {
+        createdAt: now,
+        ...change,
+      });
       await accounting.dispatched(settlement.record);
       await hold.settle(charge);
       await accounting.saveSettlement(settlement, true);
@@ -147,6 +162,20 @@ describe.each([...engines])('journals that return on $name', ({ empty }) => {
     await removeLogs();
     await replay(copy);
     expect(await balance()).toBe(999_625);
+  });
+
+  test('are not charged if another process repeated and charged the same piece of a job', async () => {
+    await restartRetention();
+    const copy = await killAfter([375], { jobId: 'job_1' });
+    // The journal of the process that died before it booked the piece.
+    for (const name of readdirSync(copy)) {
+      const path = join(copy, name);
+      if (name.includes('~')) renameSync(path, `${path}2`);
+    }
+    await removeLogs();
+    await replay(copy);
+    expect(await balance()).toBe(999_625);
+    expect(await discrepancies(store)).toEqual([]);
   });
 
   test('are reported by ledger verify if they were charged twice after all', async () => {

@@ -123,19 +123,26 @@ function booked(
 /** Separates the settlements that were committed before, by their numbers or request IDs. */
 async function splitRepeats(
   trx: StoreTransaction,
-  { settlements, mayRepeat }: Pick<ParsedBatch, 'settlements' | 'mayRepeat'>,
+  {
+    settlements,
+    mayRepeat,
+    isReplay = false,
+  }: Pick<ParsedBatch, 'settlements' | 'mayRepeat' | 'isReplay'>,
   numbers: NumberRanges,
 ): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
   const isBooked = ({ journalNumber }: Settlement) =>
     journalNumber !== undefined && numbers.has(journalNumber);
   if (!mayRepeat && !settlements.some(isBooked)) return { fresh: settlements, repeats: [] };
   const seen = mayRepeat ? await knownRequests(trx, settlements) : new Set<string>();
+  // Another process may have repeated and charged the piece of a job, with a number of its own.
+  const isRecognizable = (settlement: Settlement) =>
+    hasNumber(settlement) && !(isReplay && settlement.record.jobId !== undefined);
   // The log can't tell whether an older request was booked, and none may be charged twice.
-  const since = settlements.every(hasNumber) ? 0 : await logsSince({ read: trx });
+  const since = settlements.every(isRecognizable) ? 0 : await logsSince({ read: trx });
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
   for (const settlement of settlements) {
     const { requestId, createdAt } = settlement.record;
-    const isUnknowable = mayRepeat && !hasNumber(settlement) && createdAt < since;
+    const isUnknowable = mayRepeat && !isRecognizable(settlement) && createdAt < since;
     // A journal can contain a line twice. The first one counts.
     const isRepeat = isBooked(settlement) || isUnknowable || seen.has(requestId);
     (isRepeat ? repeats : fresh).push(settlement);
