@@ -245,19 +245,12 @@ export class Idempotency {
   }
 
   /**
-   * Keeps an answer to write it later. Requests that wait in this process get the answer even if it
-   * doesn't fit in memory.
+   * Keeps an answer to write it later. If it doesn't fit in memory, it is lost: the store lets a
+   * later request answer again, at no charge if this one is charged.
    */
   #writeLater(running: RunningClaim, recording: Recording | null): void {
-    if (this.#fitsInMemory(recording)) {
-      this.#unwritten.set(running, recording);
-      return;
-    }
-    const { claim } = running;
-    // Replace the entry. Otherwise, it would keep the text in memory until the store is reachable.
-    const placeholder: RunningClaim = { claim, ended: Promise.resolve(null) };
-    this.#running.set(nameOf(claim), placeholder);
-    this.#unwritten.set(placeholder, null);
+    if (this.#fitsInMemory(recording)) this.#unwritten.set(running, recording);
+    else this.#forget(running);
   }
 
   #fitsInMemory(recording: Recording | null): boolean {

@@ -289,8 +289,8 @@ export const idempotencyLeaseMs = 30_000;
 export const idempotencyWriteMs = 2_000;
 
 /**
- * Total length of answers waiting for an unreachable store. Above this, only their claims are
- * stored.
+ * Total length of answers waiting for an unreachable store. Above this, answers are lost, and their
+ * requests can be repeated for free.
  */
 export const unwrittenLengthMax = 64 * 1024 * 1024;
 

@@ -106,6 +106,17 @@ export function finishOrTakeOver(
   );
 }
 
+/**
+ * Writes answers to keys that were charged for other requests, whose answers are lost. Returns the
+ * requests that wrote them. They must be free.
+ */
+export function finishLost(
+  trx: StoreTransaction,
+  answers: readonly IdempotentAnswer[],
+): Promise<ReadonlySet<string>> | ReadonlySet<string> {
+  return answers.length === 0 ? new Set() : writeAnswers(trx, answers, isLostClaim);
+}
+
 type ClaimCondition = (
   eb: ExpressionBuilder<
     OnConflictDatabase<Schema, 'idempotency_claims'>,
@@ -121,6 +132,13 @@ const isOwnClaim: ClaimCondition = (eb) => {
   ]);
   return eb.and([isSameRequest, isFirstRecording]);
 };
+
+const isLostClaim: ClaimCondition = (eb) =>
+  eb.and([
+    eb('idempotency_claims.is_done', '=', 1),
+    eb('idempotency_claims.recording', 'is', null),
+    eb('idempotency_claims.fingerprint', '=', eb.ref('excluded.fingerprint')),
+  ]);
 
 async function writeAnswers(
   trx: StoreTransaction,

@@ -243,10 +243,27 @@ describe.each([...engines])('charges with idempotency keys on $name', ({ empty }
       });
     });
 
-    test('are booked if that process has no answer yet, and its charges are dropped', async () => {
+    test('are booked if that process has no answer yet, and its answer is stored for free', async () => {
       expect(await takeOver(otherId, now + leaseMs)).toEqual({ state: 'ours' });
       await bookLate();
-      expect(await finishWith(other, claimOf(otherId))).toBe('taken_over');
+      expect(await finishWith(other, claimOf(otherId))).toBe('written');
+      await close();
+      await expectChargedOnce(2);
+      const { requestLog } = stores.other;
+      expect(await requestLog.find(caller.tenantId, otherId)).toMatchObject({
+        status: 'success',
+        charges: noCharges,
+        note: expect.stringContaining('Idempotency-Key'),
+      });
+      expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toMatchObject({ state: 'done' });
+    });
+
+    test('are booked if a different request took over the key, whose answer is discarded', async () => {
+      const different = { ...claimOf(otherId), fingerprint: 'different' };
+      const taken = await stores.other.claims.claim(different, now + leaseMs, leaseMs);
+      expect(taken).toEqual({ state: 'ours' });
+      await bookLate();
+      expect(await finishWith(other, different)).toBe('taken_over');
       await close();
       await expectChargedOnce(2);
       expect(await takeOver(newRequestId(), now + 3 * leaseMs)).toEqual(paid);

@@ -13,17 +13,21 @@ import { bookedNumbers, bookNumbers, hasNumber, lockBookedNumbers } from './jour
 import { idBytes, idText, logColumns, rowOf } from './request-log.ts';
 import { addUsageSums } from './usage-sums.ts';
 
+const noRequests: ReadonlySet<string> = new Set();
+
 /**
  * Commits one batch inside a transaction: charges each account, adds one ledger entry per account
- * and the log rows that refer to it, and updates the usage sums and the costs of jobs.
+ * and the log rows that refer to it, and updates the usage sums and the costs of jobs. The requests
+ * in `paidBefore` are free.
  */
 export async function commitBatch(
   trx: StoreTransaction,
   engine: Engine,
   batch: ParsedBatch,
+  paidBefore = noRequests,
 ): Promise<readonly Booked[]> {
   // Every transaction locks claims, then its journal, then accounts, so they can't deadlock.
-  const free = await chargedElsewhere(trx, batch);
+  const free = new Set([...paidBefore, ...(await chargedElsewhere(trx, batch))]);
   const numbers = await lockBookedNumbers(trx, batch);
   const all = chargesByOwner(batch.settlements);
   const accounts = await lockAccounts(trx, 'owner', [...all.keys()]);
@@ -68,8 +72,6 @@ export async function commitBatch(
   const paid = new Map(payments.map((payment) => [payment.owner, payment.fromLease]));
   return [...before, ...booked(owed, (owner) => paid.get(owner) ?? noLease)];
 }
-
-const noRequests: ReadonlySet<string> = new Set();
 
 /** Returns the requests whose `Idempotency-Key` was charged for another answer. */
 async function chargedElsewhere(

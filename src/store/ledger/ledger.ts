@@ -11,7 +11,7 @@ import type {
 } from '../../money/ledger.ts';
 import { parseBatch } from '../../money/ledger.ts';
 import { inTransaction, SqlRepository, type StoreTransaction, updateRows } from '../database.ts';
-import { finishClaims } from '../idempotency-answers.ts';
+import { finishClaims, finishLost } from '../idempotency-answers.ts';
 import {
   type Account,
   bookAllowance,
@@ -198,11 +198,14 @@ export class SqlLedger extends SqlRepository implements LedgerStore {
 
   commitWithAnswers(batch: Batch, answers: readonly IdempotentAnswer[]): Promise<BookedAnswers> {
     return inTransaction(this.database, async (trx) => {
-      const requestIds = await finishClaims(trx, answers);
+      const own = await finishClaims(trx, answers);
+      const others = answers.filter(({ claim }) => !own.has(claim.requestId));
+      const free = await finishLost(trx, others);
+      const requestIds = new Set([...own, ...free]);
       const entries = batch.entries.filter(({ requestId }) => requestIds.has(requestId));
       if (entries.length === 0) return { booked: [], requestIds };
       const paid = parseBatch({ ...batch, entries });
-      return { booked: await commitBatch(trx, this.database.engine, paid), requestIds };
+      return { booked: await commitBatch(trx, this.database.engine, paid, free), requestIds };
     });
   }
 
