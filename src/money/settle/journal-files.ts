@@ -154,7 +154,8 @@ export class Segment {
   }
 }
 
-function syncFolder(path: string): void {
+/** Syncs a folder, so that the names of the files in it survive a power failure. */
+export function syncFolder(path: string): void {
   const folder = openSync(path, 'r');
   try {
     fsyncSync(folder);

@@ -252,6 +252,15 @@ describe('Journal', () => {
     const next = dispatched(id());
     await journal.dispatched(next);
     expect(lines()).toEqual([{ kind: 'dispatched', call: next }]);
+    expect(statSync(join(folder, 'reserve')).size).toBe(reserveBytes);
+    expect(() => new Journal(parent, `p${count}`, 'journal')).toThrow('belongs to another process');
+    journal.close();
+  });
+
+  test('locks its folder again with a heartbeat after the lock file was removed', async () => {
+    const { journal, parent, folder } = open();
+    rmSync(join(folder, 'lock'));
+    await journal.heartbeat();
     expect(() => new Journal(parent, `p${count}`, 'journal')).toThrow('belongs to another process');
     journal.close();
   });
@@ -399,20 +408,18 @@ describe('Journal syncs', () => {
     journal.close();
   });
 
-  test.each([
-    ['fsync', 1],
-    ['journal', 0],
-  ] as const)(
-    'include the folder of a new segment with durability %s',
-    async (durability, syncs) => {
-      const folders: number[] = [];
+  test.each(['fsync', 'journal'] as const)(
+    'include the folders of a new journal and of a new segment with durability %s',
+    async (durability) => {
+      const synced: number[] = [];
       using _ = spyOn(fs, 'fsyncSync').mockImplementation((file) => {
-        folders.push(fstatSync(file).ino);
+        synced.push(fstatSync(file).ino);
       });
-      const { journal, folder } = open(durability);
+      const { journal, parent, folder } = open(durability);
       await journal.dispatched(dispatched(id()));
       await journal.dispatched(dispatched(id()));
-      expect(folders).toEqual(Array(syncs).fill(statSync(folder).ino));
+      const folders = durability === 'fsync' ? [root, parent, folder] : [];
+      expect(synced).toEqual(folders.map((path) => statSync(path).ino));
       journal.close();
     },
   );
@@ -458,6 +465,19 @@ describe('JournalReserve', () => {
   test('stays spent while there is no space', () => {
     const reserve = new JournalReserve(join(root, 'no such folder'));
     expect([reserve.spend(0), reserve.restore(5_000)]).toEqual([false, false]);
+  });
+
+  test('lets an answer end with durability fsync if the disk is full after its charge', async () => {
+    const { journal, folder } = open('fsync');
+    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+    using _ = spyOn(fs, 'appendFileSync').mockImplementationOnce(() => {
+      throw full;
+    });
+    const settlement = settlementOf(id(), caller, 5);
+    await journal.settled(toSettlementEntry({ ...settlement, journalNumber: 0 }));
+    expect(readdirSync(folder)).not.toContain('reserve');
+    expect(readFileSync(join(folder, '00000000.jsonl.released'), 'utf8')).toBe('\n0;');
+    journal.close();
   });
 
   test('lets running requests be charged on a full disk, while new ones are rejected', async () => {

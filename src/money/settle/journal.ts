@@ -1,5 +1,5 @@
 import { existsSync, fdatasync, rmSync, utimesSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { journalBytesMax } from '../../core/bounds.ts';
 import type { SettlementEntry } from '../ledger.ts';
 import {
@@ -8,6 +8,7 @@ import {
   journalFolderName,
   Segment,
   settledLine,
+  syncFolder,
 } from './journal-files.ts';
 import { hasLockFile, JournalLock } from './journal-lock.ts';
 import { JournalReserve } from './journal-reserve.ts';
@@ -60,7 +61,7 @@ export class Journal {
   readonly #sync: Sync;
   readonly #segments: Segment[] = [];
   #lock: JournalLock;
-  readonly #reserve: JournalReserve;
+  #reserve: JournalReserve;
   #count = 0;
   #started = 0;
   #batch: LineBatch | undefined;
@@ -113,6 +114,7 @@ export class Journal {
     // The folder may have been moved, or replayed by a host that doesn't see our lock.
     this.#isFolderMissing = !existsSync(this.#folder);
     if (this.#isFolderMissing) return;
+    if (!hasLockFile(this.#folder)) this.#lockAgain();
     const now = new Date();
     utimesSync(this.#folder, now, now);
   }
@@ -225,11 +227,15 @@ export class Journal {
     const lock = this.#open();
     this.#lock.release();
     this.#lock = lock;
+    this.#reserve = new JournalReserve(this.#folder);
   }
 
   #open(): JournalLock {
     const lock = JournalLock.open(this.#folder);
-    if (this.#waitForDisk) recordBootId(this.#folder);
+    if (!this.#waitForDisk) return lock;
+    recordBootId(this.#folder);
+    const root = dirname(this.#folder);
+    for (const path of [dirname(root), root]) syncFolder(path);
     return lock;
   }
 
@@ -281,7 +287,7 @@ export class Journal {
     this.#sync(file, (error) => {
       let failure: unknown = error;
       try {
-        if (!error) recordReleased(path, charges);
+        if (!error) this.#withReserve(() => recordReleased(path, charges));
       } catch (cause) {
         failure = cause;
       }
@@ -311,14 +317,19 @@ export class Journal {
     for (const requestId of requestIds) {
       if (!segment.uncommitted.has(requestId)) segment.uncommitted.set(requestId, now);
     }
-    try {
-      segment.write(lines);
-    } catch (error) {
-      if (!this.#reserve.spend()) throw error;
-      segment.write(lines);
-    }
+    this.#withReserve(() => segment.write(lines));
     this.#syncSoon(segment);
     return segment;
+  }
+
+  /** Runs a write. If it fails, frees the reserved space and runs it again. */
+  #withReserve(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      if (!this.#reserve.spend()) throw error;
+      write();
+    }
   }
 
   /** Runs one sync at a time, each 50 ms after the previous one, until all segments are synced. */
