@@ -30,7 +30,10 @@ export interface ConnectionOwner {
   readonly destination: Destination;
   /** Servers don't close connections that were idle for less than this. */
   readonly idleMsMin: number;
-  /** The shortest measured round trip to the server. The network's is never longer. */
+  /**
+   * The shortest measured round trip to the server, or 0 if it can't be measured. The network's is
+   * never longer.
+   */
   readonly roundTripMs: number;
   /** Called with each measurement of a round trip. */
   measuredRoundTrip(ms: number): void;

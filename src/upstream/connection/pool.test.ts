@@ -144,6 +144,14 @@ describe('A request on a reused connection', () => {
     },
   );
 
+  test('fails after an early close if the time to connect included a DNS lookup', async () => {
+    const { received, port } = await serverThat('answer', 'close');
+    connections = new ConnectionPool({ hostname: 'localhost', port, isSecure: false }, idleMs);
+    await connectIn40Ms(1);
+    expect(await failureOf(post())).toMatchObject(broken);
+    expect(received).toHaveLength(2);
+  });
+
   test('fails after a close that arrives later than an earlier response', async () => {
     const { received } = await serverThat('answer', 'answer', 'close');
     await connectIn40Ms(20);

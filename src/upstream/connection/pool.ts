@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { abandonedConnectionsMax, idleConnectionsMax } from '../../core/bounds.ts';
 import { hostIn, portIn } from '../../core/network-address.ts';
 import { Connection, type ConnectionOwner, type Destination } from './connection.ts';
@@ -46,7 +47,7 @@ const sweepMs = 10_000;
 export class ConnectionPool implements ConnectionOwner {
   readonly destination: Destination;
   readonly idleMsMin: number;
-  roundTripMs = Number.POSITIVE_INFINITY;
+  roundTripMs: number;
   /** The most recently used connection comes last. Some may have been closed by the server. */
   readonly #idle: Connection[] = [];
   /** Connections that were given up while opening and haven't failed or opened yet. */
@@ -60,6 +61,10 @@ export class ConnectionPool implements ConnectionOwner {
   constructor(destination: Destination, idleMsMin = recentlyUsedMs) {
     this.destination = destination;
     this.idleMsMin = idleMsMin;
+    // The time to connect to a host name includes the DNS lookup, so it isn't a round trip. With
+    // TLS, the handshake is measured, too.
+    const isMeasurable = destination.isSecure || isIP(destination.hostname) > 0;
+    this.roundTripMs = isMeasurable ? Number.POSITIVE_INFINITY : 0;
   }
 
   start(trip: RoundTrip): void {
