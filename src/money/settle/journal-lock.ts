@@ -25,7 +25,9 @@ export class JournalLock {
     // Lock the folder before it gets its name, so that no process takes it for a dead one's.
     const draft = join(dirname(folder), `.new-${randomText(8)}`);
     mkdirSync(draft, { recursive: true, mode: 0o700 });
-    const lock = JournalLock.tryOpen(draft) ?? rejectSecondOwner(draft);
+    const lock = JournalLock.tryOpen(draft);
+    // No other process knows the draft. A server of network files without locks reports the same.
+    if (!lock) throw lockFailure(folder, Object.assign(new Error(), { code: 'ENOLCK' }));
     renameSync(draft, folder);
     return lock;
   }

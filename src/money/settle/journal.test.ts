@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, spyOn, test } from 'bun:test';
 import * as fs from 'node:fs';
 import {
@@ -243,6 +244,14 @@ describe('Journal', () => {
     journal.close();
     new Journal(parent, `p${count}`, 'journal').close();
     expect(readdirSync(parent)).toEqual([]);
+  });
+
+  test('requires file locks of the file system', () => {
+    const busy = Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' });
+    using _ = spyOn(Database.prototype, 'run').mockImplementation(() => {
+      throw busy;
+    });
+    expect(() => open()).toThrow('(ENOLCK)');
   });
 
   test('locks its folder again after the folder was removed', async () => {
