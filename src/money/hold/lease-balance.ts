@@ -274,8 +274,9 @@ export class LeaseBalance {
     if (free >= requested || requested === 0) return this.#grant(requested);
     if (free >= minimum && free > 0) return this.#grant(free);
     if (!isAnswered) return { kind: 'unavailable' };
-    if (this.#silent && free + this.#silent.credits >= minimum)
-      return { kind: 'silent', ...this.#silent };
-    return { kind: 'short', available: Math.max(0, free) };
+    const available = Math.max(0, free + (this.#silent?.credits ?? 0));
+    return this.#silent && available >= minimum
+      ? { kind: 'silent', ...this.#silent }
+      : { kind: 'short', available };
   }
 }

@@ -63,7 +63,10 @@ test('a request that needs credits leased to a silent process gets 503 until the
 
 test('a request that the entire balance cannot cover gets 402', async () => {
   await silent.hold(caller, exactly(600));
-  expect(await rejectionOf(1_001)).toMatchObject({ symbol: 'insufficient_credits', status: 402 });
+  expect(await rejectionOf(1_001)).toMatchObject({
+    ...{ symbol: 'insufficient_credits', status: 402 },
+    message: expect.stringContaining('This account has 1000 credits left'),
+  });
 });
 
 test('a request gets 402 for credits that running requests of another process hold', async () => {
