@@ -9,6 +9,7 @@ import {
   test,
 } from 'bun:test';
 import { GatewayError } from '../../src/core/errors.ts';
+import { isObject } from '../../src/core/json.ts';
 import { Admission } from '../../src/limits/admission.ts';
 import { ConcurrencyLimiter } from '../../src/limits/concurrency.ts';
 import { RateLimiter } from '../../src/limits/rate.ts';
@@ -208,7 +209,19 @@ describe('the limit of requests per minute', () => {
         `requests_per_minute is ${highest + 1}, but keys of this tenant can have at most ` +
           `${highest}. Lower it, or have the operator raise the tenant's limit.`,
       ]);
-      expect((await write(highest)).status).toBe(201);
+      const created = await write(highest);
+      expect(created.status).toBe(201);
+      const { id } = isObject(created.json.data) ? created.json.data : {};
+      const change = async (value: number) => {
+        const headers = { authorization: `Bearer ${key}` };
+        const init = {
+          method: 'PATCH',
+          headers,
+          body: JSON.stringify({ requests_per_minute: value }),
+        };
+        return (await fetch(`${gateway.url}/api/v1/keys/${id}`, init)).status;
+      };
+      expect([await change(highest + 1), await change(highest)]).toEqual([400, 200]);
     }
     // The operator can give a key more than the default.
     const fields = { requests_per_minute: 60_000 };

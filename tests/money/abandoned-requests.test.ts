@@ -15,6 +15,7 @@ import {
   hangMidStream,
   speech,
   startFakeUpstream,
+  status,
   status500,
 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
@@ -57,6 +58,7 @@ function settings(unreadingUrl: string) {
       chatModel('test/embed', [{ ...first, provider: 'small', model: 'embed' }], {
         features: ['embeddings'],
       }),
+      chatModel('test/embed-all', [{ ...first, model: 'embed' }], { features: ['embeddings'] }),
       chatModel('test/image', [{ ...first, model: 'image' }], { features: ['image_generation'] }),
       chatModel(
         'test/speech',
@@ -189,6 +191,18 @@ test('abandoned embeddings are charged for the inputs that were sent', async () 
   const input = ['a', 'b', 'c', 'd', 'e'].map((letter) => letter.repeat(40));
   const until = () => upstream.until((requests) => requests.filter(({ model }) => model)[3]);
   const record = await abandon({ model: 'test/embed', input }, { path: '/v1/embeddings', until });
+  expect(record).toMatchObject({ charges: { modelCharge: 40 }, note: inputNote });
+});
+
+test('abandoned embeddings are not charged for calls that were rejected', async () => {
+  // All inputs at once are too many, so they are sent again in 2 calls.
+  upstream.script('embed', [status(413), embeddings(), hangBeforeHeaders()]);
+  const input = ['a', 'b', 'c', 'd'].map((letter) => letter.repeat(40));
+  const until = () => upstream.until((requests) => requests.filter(({ model }) => model)[2]);
+  const record = await abandon(
+    { model: 'test/embed-all', input },
+    { path: '/v1/embeddings', until },
+  );
   expect(record).toMatchObject({ charges: { modelCharge: 40 }, note: inputNote });
 });
 

@@ -31,7 +31,11 @@ export function chat(fields: object = {}) {
   return { model: 'test/chat', messages: weather, tools: [{ type: 'web_search' }], ...fields };
 }
 
-export async function startSearchGateway(search: object = {}, prices: object = {}) {
+export async function startSearchGateway(
+  search: object = {},
+  prices: object = {},
+  billing: object = {},
+) {
   const upstream = startFakeUpstream();
   const engine = startSearchServer();
   const fake = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-theirs-012345' };
@@ -39,7 +43,7 @@ export async function startSearchGateway(search: object = {}, prices: object = {
   const small = { context_length: 8_000, max_completion_tokens: 4_000 };
   const gateway = await InProcessGateway.start({
     limits: { requests_per_minute: 100_000 },
-    billing: { byok_fee_basis_points: 1_000 },
+    billing: { byok_fee_basis_points: 1_000, ...billing },
     providers: { first: fake, claude: { ...fake, dialect: 'anthropic' } },
     models: [
       chatModel('test/chat', [{ provider: 'first', model: 'chat', pricing }]),

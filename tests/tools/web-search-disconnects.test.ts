@@ -10,22 +10,26 @@ afterAll(() => rig.stop());
 beforeEach(() => rig.reset());
 
 /** Disconnects while the model answers in this round and returns the row of the request log. */
-async function disconnect(options: SendOptions = {}, round = 2): Promise<Record<string, unknown>> {
-  const before = await newestRow();
+async function disconnect(
+  options: SendOptions = {},
+  round = 2,
+  at = rig,
+): Promise<Record<string, unknown>> {
+  const before = await newestRow(at);
   const client = new AbortController();
-  const response = rig.gateway
+  const response = at.gateway
     .fetch(chat(), { ...options, signal: client.signal })
     .catch(() => undefined);
-  await rig.upstream.until((requests) => requests[round - 1]?.outcome === 'hung');
+  await at.upstream.until((requests) => requests[round - 1]?.outcome === 'hung');
   client.abort();
   await response;
   let row = before;
-  for (; row.id === before.id; row = await newestRow()) await Bun.sleep(2);
+  for (; row.id === before.id; row = await newestRow(at)) await Bun.sleep(2);
   return row;
 }
 
-async function newestRow(): Promise<Record<string, unknown>> {
-  const { json } = await rig.gateway.get('/v1/customer/logs?limit=1');
+async function newestRow({ gateway }: typeof rig): Promise<Record<string, unknown>> {
+  const { json } = await gateway.get('/v1/customer/logs?limit=1');
   const [row]: unknown[] = Array.isArray(json.logs) ? json.logs : [];
   return isObject(row) ? row : {};
 }
@@ -62,4 +66,12 @@ test('only the input is charged if the client disconnects during the first round
   const row = await disconnect({}, 1);
   // The question and the search tool.
   expect(row).toMatchObject({ status: 'error', error: null, cost: 117 });
+});
+
+test('the input of the running round is free with billing.abandoned set to free', async () => {
+  const free = await startSearchGateway({}, {}, { abandoned: 'free' });
+  free.reset();
+  free.upstream.script('chat', [searchRound('q'), hangBeforeHeaders()]);
+  expect(await disconnect({}, 2, free)).toMatchObject({ status: 'success', cost: 5_120 });
+  await free.stop();
 });
