@@ -80,7 +80,8 @@ function withAnthropicLimits(prompt: Prompt): Prompt {
   const { json, tools, outputTokensMax } = prompt;
   return {
     ...prompt,
-    json: withoutBounds(json),
+    // Anthropic enforces every schema.
+    json: json && withoutBounds({ ...json, strict: true }),
     tools: tools.map((tool) => (tool.strict ? withoutBounds(tool) : tool)),
     outputTokensMax: outputTokensMax ?? 8_192,
   };
