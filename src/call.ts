@@ -37,6 +37,8 @@ export interface Call {
   readonly headers: Record<string, string>;
   /** Attempts made so far. */
   readonly attempts: AttemptEntry[];
+  /** The fields of the request that the latest attempt didn't send. */
+  droppedFields?: readonly string[] | undefined;
   readonly operationName: OperationName;
   /** The job whose piece this call processes. */
   readonly jobId?: string;
@@ -92,6 +94,8 @@ export interface Operation {
    * are none. Absent for operations whose content every offer accepts.
    */
   refine?(plan: readonly Offer[]): readonly Offer[];
+  /** Returns the fields and parts of the request that this offer would not receive. */
+  lostFields(offer: Offer): readonly string[];
   /** Makes one attempt at one offer. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult>;
   /** Measures what an answer used. */

@@ -23,7 +23,7 @@ export interface Stages {
   /** Takes one of the tenant's concurrency slots; returns a function that frees it. Throws 429. */
   acquireSlot(call: Call): (() => void) | Promise<() => void>;
   /** Replaces the names of models that lack their brand by aliases. Throws 400. */
-  resolveModels(call: Call, operation: Operation): void | Promise<void>;
+  resolveModels(call: Pick<Call, 'caller'>, operation: Operation): void | Promise<void>;
   /** Finds a cached answer, or the first answer for an idempotency key. Throws 400, 409, 503. */
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */

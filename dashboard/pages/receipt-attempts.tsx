@@ -75,7 +75,7 @@ interface WaterfallProps {
 }
 
 function Waterfall({ attempt, startMs, totalMs }: WaterfallProps) {
-  const { provider, model, own_account: isOwn, outcome, status, message, ms } = attempt;
+  const { provider, model, own_account: isOwn, dropped, outcome, status, message, ms } = attempt;
   const isGood = outcome === 'answered';
   const percentOfTotal = (value: number) => `${((value / totalMs) * 100).toFixed(2)}%`;
   return (
@@ -96,6 +96,7 @@ function Waterfall({ attempt, startMs, totalMs }: WaterfallProps) {
         />
       </div>
       {message && <p class="hint">{message}</p>}
+      {dropped && <p class="hint">Not sent: {dropped.join(', ')}</p>}
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { putBounded } from '../core/bounded-map.ts';
 import { negativeKeyMs, negativeKeysMax } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import { GatewayError, unavailable } from '../core/errors.ts';
+import { GatewayError, notFound, unavailable } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { hashKey, kindByPrefix, sameHash } from './api-key.ts';
 import type { ChangedTenants, KeyMatch, TenantDirectory } from './tenant-directory.ts';
@@ -256,6 +256,18 @@ function unknownKey(): GatewayError {
     'invalid_api_key',
     "The API key isn't valid. Check that it's complete and hasn't been deleted.",
   );
+}
+
+/** Returns the caller that a key of the tenant makes. Throws 404. */
+export async function findCaller(
+  directory: Pick<TenantDirectory, 'getKey' | 'getTenant'>,
+  tenantId: string,
+  keyId: string,
+): Promise<Caller> {
+  const key = await directory.getKey(tenantId, keyId);
+  const tenant = await directory.getTenant(tenantId);
+  if (!key || !tenant) throw notFound(`The tenant has no API key "${keyId}".`, 'api_key_id');
+  return toKnownKey({ key, tenant, secretExpiresAt: null }).caller;
 }
 
 /**

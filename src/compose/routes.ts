@@ -1,16 +1,24 @@
 import { settledCreditStore } from '../auth/management/credits.ts';
 import type { KeySpending } from '../auth/management/keys.ts';
+import type { Operation } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
+import type { Caller } from '../core/caller.ts';
 import { hostInUrl } from '../core/network-address.ts';
-import { supportedParameters } from '../dialects/parameters.ts';
+import { supportedParameters, supportsParameter } from '../dialects/parameters.ts';
 import type { Stages } from '../gateway.ts';
 import { generationRoutes } from '../http/customer/generation.ts';
 import { type CustomerDeps, customerRoutes } from '../http/customer/reports.ts';
 import { skillRoutes } from '../http/customer/skills.ts';
 import { audioRoutes } from '../http/inference/audio.ts';
-import { chatRoutes, messagesRoutes, responsesRoutes } from '../http/inference/chat.ts';
+import {
+  type ChatDeps,
+  chatRoutes,
+  messagesRoutes,
+  responsesRoutes,
+} from '../http/inference/chat.ts';
 import { embeddingsRoutes } from '../http/inference/embeddings.ts';
+import { explainRoutes } from '../http/inference/explain.ts';
 import { imagesRoutes } from '../http/inference/images.ts';
 import { modelRoutes } from '../http/inference/models.ts';
 import { jobRoutes } from '../http/jobs/jobs.ts';
@@ -26,10 +34,12 @@ import { walletName } from '../money/ledger.ts';
 import { createTokenCounter } from '../operations/chat/count-tokens.ts';
 import { createOperationFactory } from '../operations/chat/create-operation.ts';
 import { isChatModel } from '../route/capability.ts';
+import { explainRoute } from '../route/explain.ts';
 import { unknownModel } from '../route/plan.ts';
 import { toOutageError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
+import { rejectPrivateUrls } from '../upstream/request-urls.ts';
 import type { StageDeps } from './stages.ts';
 
 interface RouteDeps extends StageDeps {
@@ -37,34 +47,14 @@ interface RouteDeps extends StageDeps {
 }
 
 export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[] {
-  const { config, store, vault, catalog, catalogOf, accounting, stages, health } = deps;
-  const { telemetry, running } = deps;
-  const { metrics, recent } = telemetry;
+  const { config, store, vault, catalog, accounting, health, running } = deps;
+  const { metrics, recent } = deps.telemetry;
   const managementDeps = managementDepsOf(deps);
-  const operationOf = createOperationFactory(config, deps.skills.resolver, telemetry);
-  const { bodyMemoryBudget } = deps;
-  const chat = { bodyBytesMax: config.limits.bodyBytes, bodyMemoryBudget, stages, operationOf };
-  const countUpstream = createTokenCounter(catalogOf, health, deps.addressPolicy);
-  const media = {
-    ...chat,
-    uploadDirectory: (tenantId: string) => deps.uploads.uploadsFor(tenantId),
-  };
+  const chat = chatDepsOf(deps);
   const routes: Route[] = [
     ...healthRoutes({ version, ping: () => ping(deps), isDraining }),
     ...metricsRoutes(metrics),
-    ...chatRoutes(chat, config.chatErrorCodes === 'name'),
-    ...messagesRoutes({ ...chat, admission: deps.admission, countUpstream }),
-    ...responsesRoutes(chat),
-    ...embeddingsRoutes(chat),
-    ...imagesRoutes(media),
-    ...audioRoutes(media),
-    ...modelRoutes({
-      catalogOf,
-      health,
-      supportedParameters: (model, offers) =>
-        supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
-      unknownModel,
-    }),
+    ...inferenceRoutes(deps, chat),
     ...generationRoutes({
       find: (...args) => accounting.readSettled(() => store.requestLog.find(...args), args[0]),
       ...{ running, creditsPerUsd: config.creditsPerUsd },
@@ -106,6 +96,47 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   return routes;
 }
 
+/** Returns what the endpoints that call models share. */
+function chatDepsOf({ config, stages, skills, telemetry, bodyMemoryBudget }: RouteDeps): ChatDeps {
+  return {
+    bodyBytesMax: config.limits.bodyBytes,
+    ...{ bodyMemoryBudget, stages },
+    operationOf: createOperationFactory(config, skills.resolver, telemetry),
+    usesTextCodes: config.chatErrorCodes === 'name',
+  };
+}
+
+/** Returns the endpoints that call models, explain such calls, or list the models. */
+function inferenceRoutes(deps: RouteDeps, chat: ChatDeps): Route[] {
+  const { store, catalogOf, health } = deps;
+  const countUpstream = createTokenCounter(catalogOf, health, deps.addressPolicy);
+  const media = {
+    ...chat,
+    uploadDirectory: (tenantId: string) => deps.uploads.uploadsFor(tenantId),
+  };
+  return [
+    ...chatRoutes(chat),
+    ...messagesRoutes({ ...chat, admission: deps.admission, countUpstream }),
+    ...responsesRoutes(chat),
+    ...embeddingsRoutes(chat),
+    ...imagesRoutes(media),
+    ...audioRoutes(media),
+    ...explainRoutes({
+      ...chat,
+      directory: store.directory,
+      health,
+      explain: (operation, caller) => explain(operation, caller, deps),
+    }),
+    ...modelRoutes({
+      catalogOf,
+      health,
+      supportedParameters: (model, offers) =>
+        supportedParameters({ features: model.features, isChat: isChatModel(model) }, offers),
+      unknownModel,
+    }),
+  ];
+}
+
 /** Returns the dependencies of the routes that manage keys, credits, and tenants. */
 function managementDepsOf({ store, accounting, authenticator, changes, now }: RouteDeps) {
   return {
@@ -122,6 +153,17 @@ function managementDepsOf({ store, accounting, authenticator, changes, now }: Ro
     // The change is committed. If this check fails, the next periodic check detects the change.
     applyChanges: () => changes.check().catch(() => undefined),
   };
+}
+
+/** Resolves the models of a request and plans it, as if it were sent. */
+async function explain(operation: Operation, caller: Caller, deps: RouteDeps) {
+  const { config, stages, catalogOf, health, addressPolicy } = deps;
+  rejectPrivateUrls(operation.request.urls, addressPolicy);
+  await stages.resolveModels({ caller }, operation);
+  return explainRoute(operation, caller, {
+    catalog: await catalogOf(caller.tenantId),
+    ...{ health, supports: supportsParameter, creditsPerUsd: config.creditsPerUsd },
+  });
 }
 
 /** Rejects while this process can't accept billable requests. */

@@ -117,7 +117,7 @@ function runningRequest(call: Call, { request }: Operation): RunningRequest {
 }
 
 function resolveModels(
-  { caller }: Call,
+  { caller }: Pick<Call, 'caller'>,
   { request }: Operation,
   { catalog, catalogOf }: StageDeps,
 ): void | Promise<void> {

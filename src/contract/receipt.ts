@@ -50,6 +50,9 @@ const attemptSchema = record('Attempt', {
   provider: text(),
   model: text(),
   own_account: Type.Optional(Type.Boolean({ description: 'Your own provider key was used.' })),
+  dropped: Type.Optional(
+    Type.Array(text(), { description: "Fields of the request that the provider didn't receive." }),
+  ),
   outcome: text(),
   status: nullable(count('The HTTP status, if the provider answered.')),
   message: nullable(text("The provider's error; null if it concerns the operator's account.")),

@@ -98,6 +98,8 @@ export interface RoutePreferences {
   /** Dollars per million tokens. */
   readonly maxPrice: { readonly prompt: number | null; readonly completion: number | null };
   readonly requireParameters: boolean;
+  /** Excludes offers that would not receive every field of the request. */
+  readonly lossless: boolean;
 }
 
 /** The preferences of a request without `provider`. */
@@ -110,4 +112,5 @@ export const noPreferences: RoutePreferences = {
   route: 'fallback',
   maxPrice: { prompt: null, completion: null },
   requireParameters: false,
+  lossless: false,
 };

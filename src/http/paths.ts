@@ -10,6 +10,7 @@ const resources = new Set([
   'jobs',
   'objects',
   'generation',
+  'route',
   'key',
   'customer',
 ]);

@@ -222,6 +222,7 @@ function alreadyPaid(operation: Operation): Operation {
       tokensMaxFor: (offer) => bounds.tokensMaxFor(offer),
     },
     incompatibility: (offer) => operation.incompatibility(offer),
+    lostFields: (offer) => operation.lostFields(offer),
     refine: (plan) => operation.refine?.(plan) ?? plan,
     tryAt: (offer, context) => operation.tryAt(offer, context),
     measure: (metrics, kind) => ({ ...operation.measure(metrics, kind), isFree: true }),

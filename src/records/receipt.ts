@@ -83,8 +83,17 @@ function redactAttempts(attempts: readonly AttemptRecord[]): readonly AttemptObj
 
 /** Returns an attempt with the provider's full error message. */
 export function attemptObject(attempt: AttemptRecord): AttemptObject {
-  const { provider, model, own_account, ms, outcome, status, message } = attempt;
-  return { provider, model, ...definedFields({ own_account }), ms, outcome, status, message };
+  const { provider, model, own_account, dropped, ...rest } = attempt;
+  const { ms, outcome, status, message } = rest;
+  return {
+    provider,
+    model,
+    ...definedFields({ own_account, dropped }),
+    ms,
+    outcome,
+    status,
+    message,
+  };
 }
 
 /** `prompt` is the sum of the classes before it. `completion` includes `reasoning`. */

@@ -57,6 +57,8 @@ export interface AttemptRecord {
   readonly model: string;
   /** True if the tenant's own provider key was used; left out for the operator's. */
   readonly own_account?: boolean | undefined;
+  /** The fields of the request that an answering provider didn't receive. */
+  readonly dropped?: readonly string[] | undefined;
   /** `answered`, `client_disconnected`, or the kind of failure. */
   readonly outcome: string;
   readonly status: number | null;

@@ -144,6 +144,40 @@ export class Catalog extends CallableModels {
   }
 }
 
+/** The models of a catalog with only one of their offers. */
+export class WithSingleOffer extends CallableModels {
+  readonly #catalog: CallableModels;
+  readonly #offer: Offer;
+
+  constructor(catalog: CallableModels, offer: Offer) {
+    super();
+    this.#catalog = catalog;
+    // A shared offer of the same endpoint would be a second one.
+    const { ownAccount } = offer;
+    this.#offer = { ...offer, ownAccount: ownAccount && { ...ownAccount, sharedNext: null } };
+  }
+
+  override offers(alias: string): readonly Offer[] {
+    return alias === this.#offer.model.id ? [this.#offer] : [];
+  }
+
+  override model(alias: string): Model | undefined {
+    return this.#catalog.model(alias);
+  }
+
+  override models(): readonly Model[] {
+    return this.#catalog.models();
+  }
+
+  override get names(): ModelNames {
+    return this.#catalog.names;
+  }
+
+  override get ambiguousNames(): AmbiguousNames {
+    return this.#catalog.ambiguousNames;
+  }
+}
+
 function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
   return {
     model,

@@ -1,6 +1,7 @@
 import type { Model } from '../config/config.ts';
+import { nameLengthMax } from '../core/bounds.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
-import { GatewayError, notFound } from '../core/errors.ts';
+import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import {
   type ChatRequestInfo,
   noPreferences,
@@ -14,26 +15,30 @@ import type { CallableModels, Offer } from './catalog.ts';
 import type { Health } from './health.ts';
 
 /** The models, provider states, and parameter support that a plan depends on. */
-interface PlanContext {
+export interface PlanningContext {
   readonly catalog: CallableModels;
   readonly health: Health;
+  /** Returns whether an offer understands a parameter that the client sent. */
+  supports(offer: Offer, parameter: string): boolean;
+}
+
+interface PlanContext extends PlanningContext {
   readonly operation: {
     /**
      * Returns why an offer can't serve the request, phrased to follow the model's name, or null.
      */
     incompatibility(offer: Offer): string | null;
   };
-  /** Returns whether an offer understands a parameter that the client sent. */
-  supports(offer: Offer, parameter: string): boolean;
 }
 
 /** The part of a request that decides where it is sent. */
 type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'preferences' | 'parameters'>;
 
 /** The part of an operation that planning uses. */
-interface PlannedOperation {
+export interface PlannedOperation {
   readonly request: RoutedRequestInfo & Pick<RequestInfo, 'ownAccount' | 'urls' | 'images'>;
   incompatibility(offer: Offer): string | null;
+  lostFields(offer: Offer): readonly string[];
   refine?(plan: readonly Offer[]): readonly Offer[];
 }
 
@@ -44,11 +49,35 @@ interface PlannedOperation {
 export function planOperation(
   operation: PlannedOperation,
   caller: Caller,
-  context: Omit<PlanContext, 'operation'>,
+  context: PlanningContext,
 ): readonly Offer[] {
   const { request } = operation;
   const entitled = entitledOffers(plan(request, caller, { ...context, operation }), request);
-  return operation.refine?.(entitled) ?? entitled;
+  const refined = operation.refine?.(entitled) ?? entitled;
+  return request.preferences.lossless ? losslessOffers(refined, operation) : refined;
+}
+
+/** Returns the offers that receive every field of the request. Throws 400 if there are none. */
+function losslessOffers(
+  offers: readonly Offer[],
+  operation: Pick<PlannedOperation, 'lostFields'>,
+): readonly Offer[] {
+  const lossless = offers.filter((offer) => operation.lostFields(offer).length === 0);
+  const [first] = offers;
+  if (lossless.length > 0 || !first) return lossless;
+  const lost = operation.lostFields(first);
+  const shown = lost.slice(0, lostFieldsShownMax).map((field) => safeName(field));
+  const fields = `${shown.join(', ')}${lost.length > shown.length ? ', and others' : ''}`;
+  const reason = `${first.model.id} would lose ${fields}`;
+  const message = `provider.lossless excludes every provider: ${reason}.`;
+  throw invalidRequest(message, shown[0] ?? 'provider.lossless');
+}
+
+/** Limits the names in an error message. Clients can send any number of unknown fields. */
+const lostFieldsShownMax = 10;
+
+function safeName(field: string): string {
+  return field.slice(0, nameLengthMax).toWellFormed();
 }
 
 /**

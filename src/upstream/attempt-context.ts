@@ -66,6 +66,7 @@ export class CallAttemptContext implements AttemptContext {
     const { headers } = this.#call;
     if (parameters.length === 0 && !(droppedParamsHeader in headers)) return;
     const listed = parameters.filter((name) => headerSafeName.test(name)).slice(0, droppedNamesMax);
+    this.#call.droppedFields = listed.length > 0 ? listed : undefined;
     if (listed.length > 0) headers[droppedParamsHeader] = listed.join(', ');
     else delete headers[droppedParamsHeader];
     this.recorder?.setDropped(headers[droppedParamsHeader]);

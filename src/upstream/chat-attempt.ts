@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
 import type { ChatRequestInfo } from '../core/request-info.ts';
-import type { Adapter, ClientRequest } from '../dialects/dialect.ts';
+import type { Adapter, ClientRequest, FetchedImages, Target } from '../dialects/dialect.ts';
 import { dialects } from '../dialects/registry.ts';
 import type { Offer } from '../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, attempt } from './attempt.ts';
@@ -17,7 +17,7 @@ interface ChatAttempt {
   readonly recorder?: AttemptContext['recorder'];
 }
 
-const noImages: ReadonlyMap<string, string> = new Map();
+const noImages: FetchedImages = new Map();
 
 /** Sends a chat request to an offer, translated to the offer's dialect if necessary. */
 export function attemptChat(
@@ -36,6 +36,50 @@ export function attemptChat(
   });
 }
 
+/** Returns the properties of an offer that determine how a chat request is written. */
+function chatTarget(
+  { upstreamModel, quirks, model, provider, dialect, ownAccount }: Offer,
+  outputTokensMax: number | null,
+  images: FetchedImages,
+): Target {
+  const isReasoningModel = model.features.includes('reasoning');
+  const defaultThinking = isReasoningModel ? dialects[dialect].chat?.defaultThinking : undefined;
+  return {
+    upstreamModel,
+    provider: provider.name,
+    quirks,
+    outputTokensMax,
+    images,
+    modelOutputTokensMax: model.max_completion_tokens ?? null,
+    thinking: model.thinking ?? defaultThinking?.(upstreamModel) ?? null,
+    isReasoningModel,
+    outputModalities: model.output_modalities,
+    isOwnAccount: ownAccount !== null,
+  };
+}
+
+/** Stands for an image that the gateway would download, because nothing is downloaded here. */
+const placeholderImage = 'data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=';
+
+/** Returns the fields of a chat request that the offer would not receive. Sends nothing. */
+export function droppedFields(
+  adapter: Adapter,
+  { images }: Pick<ChatRequestInfo, 'images'>,
+  offer: Offer,
+): readonly string[] {
+  const downloaded = fetchesImages(offer)
+    ? new Map(images.map(({ url }) => [url, placeholderImage]))
+    : noImages;
+  return adapter.write(chatTarget(offer, null, downloaded)).dropped ?? [];
+}
+
+/** Returns whether the gateway downloads images for this offer. */
+function fetchesImages({ quirks, dialect }: Offer): boolean {
+  return (
+    quirks.remote_images === 'inline' || dialects[dialect].chat?.requiresInlineContent === true
+  );
+}
+
 /** Sends a chat request with the given adapter and reads the answer with it. */
 export function attemptWithAdapter(options: ChatAttempt): Promise<AttemptResult> {
   return options.request.images.length === 0
@@ -46,15 +90,12 @@ export function attemptWithAdapter(options: ChatAttempt): Promise<AttemptResult>
 async function attemptWithImages(options: ChatAttempt): Promise<AttemptResult> {
   const { request, context, offer } = options;
   rejectPrivateImages(request.images, context.addressPolicy);
-  const isInline =
-    offer.quirks.remote_images === 'inline' ||
-    dialects[offer.dialect].chat?.requiresInlineContent === true;
-  if (!isInline) return sendWithImages(noImages, options);
+  if (!fetchesImages(offer)) return sendWithImages(noImages, options);
   return sendWithImages(await context.inlineImages(request.images), options);
 }
 
 function sendWithImages(
-  images: ReadonlyMap<string, string>,
+  images: FetchedImages,
   {
     adapter,
     request,
@@ -64,23 +105,7 @@ function sendWithImages(
     recorder,
   }: ChatAttempt,
 ): Promise<AttemptResult> {
-  const { upstreamModel, quirks, model } = offer;
-  const isReasoningModel = model.features.includes('reasoning');
-  const defaultThinking = isReasoningModel
-    ? dialects[offer.dialect].chat?.defaultThinking
-    : undefined;
-  const upstreamRequest = adapter.write({
-    upstreamModel,
-    provider: offer.provider.name,
-    quirks,
-    outputTokensMax,
-    images,
-    modelOutputTokensMax: model.max_completion_tokens ?? null,
-    thinking: model.thinking ?? defaultThinking?.(upstreamModel) ?? null,
-    isReasoningModel: isReasoningModel,
-    outputModalities: model.output_modalities,
-    isOwnAccount: offer.ownAccount !== null,
-  });
+  const upstreamRequest = adapter.write(chatTarget(offer, outputTokensMax, images));
   context.reportDropped(upstreamRequest.dropped ?? []);
   const { stream } = request;
   recorder?.begin(offer, stream ? 'stream' : 'reply');

@@ -32,6 +32,8 @@ const clientLeft = 'The client closed the connection.';
 /** The request that the attempts belong to. */
 interface AttemptLog {
   readonly attempts: AttemptEntry[];
+  /** The fields that the latest attempt didn't send. */
+  readonly droppedFields?: readonly string[] | undefined;
   readonly clientSignal: AbortSignal;
 }
 
@@ -48,9 +50,10 @@ export async function tryOffers(
   plan: readonly Offer[],
   tryAt: (offer: Offer) => Promise<AttemptResult>,
   health: Health,
-  { attempts, clientSignal }: AttemptLog,
+  log: AttemptLog,
   openBy: number,
 ): Promise<OpenedAnswer> {
+  const { attempts, clientSignal } = log;
   const failures: TriedFailure[] = [];
   // A list, because `route: sort` mixes the offers of several models.
   const rejectedModels: string[] = [];
@@ -71,7 +74,8 @@ export async function tryOffers(
     const isOwnAccount = offer.ownAccount !== null;
     const base = { provider: offer.provider.name, model, own_account: isOwnAccount || undefined };
     if (result.kind !== 'failed') {
-      attempts.push({ ...base, ms, outcome: 'answered', status: 200, message: null });
+      const dropped = log.droppedFields;
+      attempts.push({ ...base, dropped, ms, outcome: 'answered', status: 200, message: null });
       health.succeeded(offer, ms);
       return { offer, answer: result, firstByteMs: ms };
     }

@@ -39,6 +39,7 @@ describe('curl commands of the docs', () => {
   test('are on every page about an endpoint', () => {
     const pages = new Set(blocks.map(({ name }) => name.split('.')[0]));
     expect([...pages].sort()).toEqual([
+      'api',
       'audio',
       'caching',
       'embeddings',

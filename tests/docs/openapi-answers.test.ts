@@ -52,6 +52,8 @@ describe('answers match /openapi.json', () => {
     expect(streamed.text).toContain('w3');
     const id = completion.headers.get('x-request-id') ?? '';
     await checked.sendOk('GET /v1/generation', `/v1/generation?id=${id}`);
+    const explain = '/v1/route/explain';
+    await checked.sendOk(`POST ${explain}`, explain, { body: chat });
     await checked.sendOk('GET /v1/customer/logs/{id}', `/v1/customer/logs/${id}`);
   });
 
@@ -272,6 +274,8 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk(`PATCH ${namedKey}`, first, { key, body: { disabled: true } });
     await checked.sendOk(`POST ${namedKey}/rotate`, `${first}/rotate`, { key, body: {} });
     await checked.sendOk(`DELETE ${namedKey}`, first, { key });
+    const explain = '/admin/v1/route/explain';
+    await checked.sendOk(`POST ${explain}`, explain, { key, body: chat });
     for (const path of ['/admin/v1/overview', '/admin/v1/providers', '/admin/v1/accounting']) {
       await read(path, key);
     }

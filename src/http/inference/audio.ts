@@ -20,7 +20,7 @@ import {
   transcriptExtensions,
 } from '../../core/media/audio.ts';
 import { contentTypeOf } from '../../core/stored-object.ts';
-import { readSpeechRequest } from '../../dialects/openai-media/speech.ts';
+import { readSpeechRequest, type SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { readTranscriptionRequest } from '../../dialects/openai-media/transcription.ts';
 import { decodeRecordedAudio } from '../../operations/speech/delivered-audio.ts';
 import { SpeechOperation } from '../../operations/speech/speech-operation.ts';
@@ -36,13 +36,20 @@ import { callModel, callModelWithFiles, respond, type UploadCallDeps } from './m
 
 const routing = routesFor({ access: 'routing', scope: 'audio' });
 
+export async function readSpeech(
+  incoming: IncomingRequest,
+  { bodyBytesMax }: Pick<UploadCallDeps, 'bodyBytesMax'>,
+): Promise<SpeechRequest> {
+  const { value } = await readJson(incoming, bodyBytesMax);
+  return readSpeechRequest(value);
+}
+
 export function audioRoutes(deps: UploadCallDeps): Route[] {
   return [
     routing.post('/v1/audio/speech', audioDocs.speak, (exchange, caller) => {
       let format: SpeechFormat = 'mp3';
       const read = async (incoming: IncomingRequest) => {
-        const { value } = await readJson(incoming, deps.bodyBytesMax);
-        const request = readSpeechRequest(value);
+        const request = await readSpeech(incoming, deps);
         format = request.format;
         return new SpeechOperation(request);
       };

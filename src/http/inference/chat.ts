@@ -19,44 +19,56 @@ import { responsesClientRequest } from '../../dialects/responses/client-request.
 import type { Admission } from '../../limits/admission.ts';
 import { type IncomingRequest, readJson } from '../body/body.ts';
 import { json } from '../reply.ts';
-import { type Route, routesFor } from '../routes.ts';
+import { type Exchange, type Route, routesFor } from '../routes.ts';
 import { callModel, type ModelCallDeps } from './model-call.ts';
 import { estimateTokens } from './token-estimate.ts';
 
 export interface ChatDeps extends ModelCallDeps {
+  /** True if `error.code` of a chat completion is the error's name instead of the HTTP status. */
+  readonly usesTextCodes: boolean;
   /** Builds the operation of a chat request. Throws 400. */
   operationOf(clientRequest: ClientRequest, caller: Caller): Operation | Promise<Operation>;
 }
 
 const routing = routesFor({ access: 'routing', scope: 'chat' });
 
-/** `usesTextCodes`: `error.code` is the error's name instead of the HTTP status. */
-export function chatRoutes(deps: ChatDeps, usesTextCodes: boolean): Route[] {
-  const errorShape = usesTextCodes ? 'plain' : 'chat';
+/** Reads the body of a request as an operation. Throws 400, 403, 413. */
+export type ReadOperation<Deps> = (
+  incoming: IncomingRequest,
+  caller: Caller,
+  deps: Deps,
+  exchange: Pick<Exchange, 'openRouterStyle'>,
+) => Promise<Operation>;
+
+export const readChat: ReadOperation<ChatDeps> = async (incoming, caller, deps, exchange) => {
+  const body = await readJson(incoming, deps.bodyBytesMax);
+  // OpenRouter's clients expect usage in streams without requesting it.
+  const { openRouterStyle } = exchange;
+  const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
+  return deps.operationOf(openAiClientRequest(request, deps.usesTextCodes), caller);
+};
+
+export function chatRoutes(deps: ChatDeps): Route[] {
+  const errorShape = deps.usesTextCodes ? 'plain' : 'chat';
   const routing = routesFor({ access: 'routing', scope: 'chat', errorShape });
   return [
-    routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) => {
-      const read = async (incoming: IncomingRequest) => {
-        const body = await readJson(incoming, deps.bodyBytesMax);
-        // OpenRouter's clients expect usage in streams without requesting it.
-        const { openRouterStyle } = exchange;
-        const request = readChatRequest(body.value, body, openRouterStyle, caller.tenantId);
-        return deps.operationOf(openAiClientRequest(request, usesTextCodes), caller);
-      };
-      return callModel(exchange, caller, 'chat', read, deps);
-    }),
+    routing.post('/v1/chat/completions', chatDocs.complete, (exchange, caller) =>
+      callModel(exchange, caller, 'chat', (call) => readChat(call, caller, deps, exchange), deps),
+    ),
   ];
 }
+
+export const readResponses: ReadOperation<ChatDeps> = async (incoming, caller, deps) => {
+  const body = await readJson(incoming, deps.bodyBytesMax);
+  const request = readResponsesRequest(body.value, body, caller.tenantId);
+  return deps.operationOf(responsesClientRequest(request), caller);
+};
 
 /** OpenAI's Responses API, for every model. Responses aren't stored, so none can be fetched. */
 export function responsesRoutes(deps: ChatDeps): Route[] {
   return [
     routing.post('/v1/responses', responsesDocs.create, (exchange, caller) => {
-      const read = async (incoming: IncomingRequest) => {
-        const body = await readJson(incoming, deps.bodyBytesMax);
-        const request = readResponsesRequest(body.value, body, caller.tenantId);
-        return deps.operationOf(responsesClientRequest(request), caller);
-      };
+      const read = (call: IncomingRequest) => readResponses(call, caller, deps, exchange);
       return callModel(exchange, caller, 'chat', read, deps);
     }),
   ];
@@ -73,18 +85,20 @@ export interface MessagesDeps extends ChatDeps {
   ): Promise<TokenCount | undefined>;
 }
 
+export const readMessages: ReadOperation<ChatDeps> = async (incoming, caller, deps) => {
+  const body = await readJson(incoming, deps.bodyBytesMax);
+  const request = readMessagesRequest(body.value, body);
+  const { headers } = incoming.request;
+  return deps.operationOf(anthropicClientRequest(request, headers), caller);
+};
+
 const messagesRouting = routesFor({ access: 'routing', scope: 'chat', errorShape: 'messages' });
 
 /** Anthropic's Messages API, for every model. */
 export function messagesRoutes(deps: MessagesDeps): Route[] {
   return [
     messagesRouting.post('/v1/messages', messagesDocs.create, (exchange, caller) => {
-      const read = async (incoming: IncomingRequest) => {
-        const body = await readJson(incoming, deps.bodyBytesMax);
-        const request = readMessagesRequest(body.value, body);
-        const { headers } = exchange.request;
-        return deps.operationOf(anthropicClientRequest(request, headers), caller);
-      };
+      const read = (call: IncomingRequest) => readMessages(call, caller, deps, exchange);
       return callModel(exchange, caller, 'chat', read, deps);
     }),
     messagesRouting.post(

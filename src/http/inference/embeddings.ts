@@ -10,11 +10,16 @@ const routing = routesFor({ access: 'routing', scope: 'embeddings' });
 export function embeddingsRoutes(deps: ModelCallDeps): Route[] {
   return [
     routing.post('/v1/embeddings', embeddingsDocs.create, (exchange, caller) => {
-      const read = async (incoming: IncomingRequest) => {
-        const { value } = await readJson(incoming, deps.bodyBytesMax);
-        return new EmbeddingsOperation(readEmbeddingsRequest(value));
-      };
+      const read = (incoming: IncomingRequest) => readEmbeddings(incoming, deps);
       return callModel(exchange, caller, 'embeddings', read, deps);
     }),
   ];
+}
+
+export async function readEmbeddings(
+  incoming: IncomingRequest,
+  { bodyBytesMax }: Pick<ModelCallDeps, 'bodyBytesMax'>,
+): Promise<EmbeddingsOperation> {
+  const { value } = await readJson(incoming, bodyBytesMax);
+  return new EmbeddingsOperation(readEmbeddingsRequest(value));
 }

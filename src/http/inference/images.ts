@@ -29,17 +29,19 @@ import { Mask } from '../../operations/images/mask.ts';
 import { declaredLength, type IncomingRequest, readJson, tooLarge } from '../body/body.ts';
 import { readForm } from '../body/multipart.ts';
 import { type Route, routesFor } from '../routes.ts';
-import { callModel, callModelWithFiles, type UploadCallDeps } from './model-call.ts';
+import {
+  callModel,
+  callModelWithFiles,
+  type ModelCallDeps,
+  type UploadCallDeps,
+} from './model-call.ts';
 
 const routing = routesFor({ access: 'routing', scope: 'images', errorShape: 'images' });
 
 export function imagesRoutes(deps: UploadCallDeps): Route[] {
   return [
     routing.post('/v1/images/generations', imagesDocs.generate, (exchange, caller) => {
-      const read = async (incoming: IncomingRequest) => {
-        const { value } = await readJson(incoming, deps.bodyBytesMax);
-        return new ImagesOperation(readImagesRequest(value));
-      };
+      const read = (incoming: IncomingRequest) => readGeneration(incoming, deps);
       return callModel(exchange, caller, 'images', read, deps);
     }),
     routing.post('/v1/images/edits', imagesDocs.edit, (exchange, caller) => {
@@ -50,6 +52,14 @@ export function imagesRoutes(deps: UploadCallDeps): Route[] {
       return callModelWithFiles(exchange, caller, 'images', read, deps);
     }),
   ];
+}
+
+export async function readGeneration(
+  incoming: IncomingRequest,
+  { bodyBytesMax }: Pick<ModelCallDeps, 'bodyBytesMax'>,
+): Promise<ImagesOperation> {
+  const { value } = await readJson(incoming, bodyBytesMax);
+  return new ImagesOperation(readImagesRequest(value));
 }
 
 /** Reads the form of an image edit. Stores its files and validates them. */

@@ -6,6 +6,7 @@ import type { Recording } from '../../core/recording.ts';
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import type { Measured } from '../../core/usage.ts';
 import type {
+  Adapter,
   AnswerMetrics,
   ClientRequest,
   ReplyIdentity,
@@ -23,7 +24,7 @@ import { billableUsage, isPlausible, type SentRequest } from '../../money/price/
 import { chatIncompatibility, compatibleOffers } from '../../route/capability.ts';
 import type { Offer } from '../../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, noMetrics } from '../../upstream/attempt.ts';
-import { attemptChat } from '../../upstream/chat-attempt.ts';
+import { attemptChat, droppedFields } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
 
 /** A chat request in any client dialect. */
@@ -68,6 +69,17 @@ export class ChatOperation implements Operation {
     const type = unsupported.type.slice(0, nameLengthMax).toWellFormed();
     const reason = `has the type "${type}", which cannot be sent to this model`;
     throw invalidRequest(`${unsupported.param} ${reason}.`, unsupported.param);
+  }
+
+  lostFields(offer: Offer): readonly string[] {
+    const adapter = this.#clientRequest.adapterFor(offer.dialect);
+    return adapter ? this.lostFieldsWith(adapter, offer) : [];
+  }
+
+  /** Includes the first part that the offer's dialect can't express. */
+  lostFieldsWith(adapter: Adapter, offer: Offer): readonly string[] {
+    const part = this.#clientRequest.unsupportedPartFor(offer.dialect);
+    return [...droppedFields(adapter, this.request, offer), ...(part ? [part.param] : [])];
   }
 
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {

@@ -62,6 +62,11 @@ export class EmbeddingsOperation implements Operation {
     return dialects[dialect].embeddings ? null : 'has no embeddings endpoint';
   }
 
+  lostFields(offer: Offer): readonly string[] {
+    const dialect = dialects[offer.dialect].embeddings;
+    return dialect?.write(this.#options, mediaTargetFor(offer)).dropped ?? [];
+  }
+
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const dialect = dialects[offer.dialect].embeddings;
     assert(dialect, `The plan has an offer whose dialect can't embed: ${offer.dialect}.`);

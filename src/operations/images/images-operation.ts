@@ -90,18 +90,22 @@ export class ImagesOperation implements Operation {
     return this.#images.length > generator.imagesMax ? 'edits one image at a time' : null;
   }
 
+  lostFields(offer: Offer): readonly string[] {
+    const options = { ...this.#options, mask: null };
+    const dialect = dialects[offer.dialect].images;
+    return dialect?.write(options, mediaTargetFor(offer)).dropped ?? [];
+  }
+
+  get #options() {
+    const { prompt, parameters, extraFields } = this.#imagesRequest;
+    return { prompt, parameters, extraFields, images: this.#images };
+  }
+
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const dialect = dialects[offer.dialect].images;
     assert(dialect, `The plan has an offer whose dialect can't make images: ${offer.dialect}.`);
     const { prices } = offer;
-    const { prompt, parameters, extraFields } = this.#imagesRequest;
-    const options = {
-      prompt,
-      parameters,
-      extraFields,
-      images: this.#images,
-      mask: await this.#maskFor(dialect),
-    };
+    const options = { ...this.#options, mask: await this.#maskFor(dialect) };
     const request = dialect.write(options, mediaTargetFor(offer));
     context.reportDropped(request.dropped ?? []);
     const fullRequest = { request, read: dialect.readGeneratedImages, attemptMs: this.#attemptMs };

@@ -120,6 +120,13 @@ export class SearchOperation implements Operation {
     return this.#chat.refine(plan);
   }
 
+  lostFields(offer: Offer): readonly string[] {
+    const upstream = dialects[offer.dialect].chat;
+    if (!upstream) return [];
+    const adapter = new Translation(this.#prompt, this.#clientRequest.client, upstream);
+    return this.#chat.lostFieldsWith(adapter, offer);
+  }
+
   /** If the attempt fails, its searches are not charged. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     return this.request.stream ? this.#stream(offer, context) : this.#reply(offer, context);

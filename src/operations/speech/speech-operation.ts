@@ -6,6 +6,7 @@ import type { RequestInfo } from '../../core/request-info.ts';
 import { countCharacters } from '../../core/text.ts';
 import { type Measured, noUsage } from '../../core/usage.ts';
 import type { AnswerMetrics, TransformedReply } from '../../dialects/dialect.ts';
+import type { SpeechDialect } from '../../dialects/media.ts';
 import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
@@ -77,16 +78,19 @@ export class SpeechOperation implements Operation {
     return fitting.map(({ offer }) => offer);
   }
 
-  async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+  lostFields(offer: Offer): readonly string[] {
     const dialect = dialects[offer.dialect].speech;
-    assert(dialect, `The plan has an offer whose dialect can't speak: ${offer.dialect}.`);
+    return dialect ? this.#requestFor(offer, dialect).dropped : [];
+  }
+
+  /** Returns the request for an offer, and the client's fields that it lacks. */
+  #requestFor(offer: Offer, dialect: SpeechDialect) {
     const { input, format, instructions, extraFields } = this.#speechRequest;
-    const { openEvents } = dialect;
-    const { prices, speech = {} } = offer;
-    const isTokenPriced = prices.prompt > 0n || prices.completion > 0n;
+    const { speech = {} } = offer;
     const speed = speedFor(this.#speechRequest, offer);
     const acceptsInstructions = speech.instructions !== false;
-    const asEvents = isTokenPriced && speech.reports_usage === true && openEvents !== null;
+    const asEvents =
+      hasTokenPrice(offer) && speech.reports_usage === true && dialect.openEvents !== null;
     const voice = voiceFor(this.#speechRequest.voice, speech, dialect);
     const common = { input, format, voice, speed, asEvents };
     const options = {
@@ -95,16 +99,26 @@ export class SpeechOperation implements Operation {
       extraFields,
     };
     const request = dialect.write(options, mediaTargetFor(offer));
-    const unsent = [
+    const dropped = [
+      ...(request.dropped ?? []),
       // 1 is the usual speed, so nothing is lost.
       ...((this.#speechRequest.speed ?? 1) !== 1 && speed === null ? ['speed'] : []),
       ...(instructions !== null && !acceptsInstructions ? ['instructions'] : []),
     ];
-    context.reportDropped([...(request.dropped ?? []), ...unsent]);
+    return { request, dropped };
+  }
+
+  async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
+    const dialect = dialects[offer.dialect].speech;
+    assert(dialect, `The plan has an offer whose dialect can't speak: ${offer.dialect}.`);
+    const { format } = this.#speechRequest;
+    const { request, dropped } = this.#requestFor(offer, dialect);
+    context.reportDropped(dropped);
+    const { openEvents } = dialect;
     const contentTypeFor = (first: Uint8Array) => speechContentType(first, format);
     const result = await attemptAudio({ request, contentTypeFor, openEvents }, offer, context);
     if (result.kind !== 'bytes') return result;
-    this.#answered = { isTokenPriced, announcedBytes: result.contentLength };
+    this.#answered = { isTokenPriced: hasTokenPrice(offer), announcedBytes: result.contentLength };
     context.recorder?.begin(offer, 'reply');
     return context.recorder ? recordAudio(result, context.recorder) : result;
   }
@@ -148,4 +162,8 @@ export class SpeechOperation implements Operation {
       this.#speechRequest.speed ?? 1,
     );
   }
+}
+
+function hasTokenPrice({ prices }: Offer): boolean {
+  return prices.prompt > 0n || prices.completion > 0n;
 }

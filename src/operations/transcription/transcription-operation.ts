@@ -65,6 +65,11 @@ export class TranscriptionOperation implements Operation {
     throw invalidRequest(message, 'response_format');
   }
 
+  lostFields(offer: Offer): readonly string[] {
+    const dialect = dialects[offer.dialect].transcription;
+    return dialect?.write(this.#options, this.#audio, mediaTargetFor(offer)).dropped ?? [];
+  }
+
   async tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     const dialect = dialects[offer.dialect].transcription;
     assert(dialect, `The plan has an offer whose dialect can't transcribe: ${offer.dialect}.`);

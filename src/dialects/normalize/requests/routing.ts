@@ -27,6 +27,7 @@ const preferencesSchema = Type.Object({
   sort: optional(oneOf(...sortKeys)),
   max_price: optional(Type.Object({ prompt: optional(price), completion: optional(price) })),
   require_parameters: optional(Type.Boolean()),
+  lossless: optional(Type.Boolean()),
 });
 
 const alias = Type.String({ minLength: 1, maxLength: 200 });
@@ -78,6 +79,7 @@ export function readPreferences(body: Routing): RoutePreferences {
       completion: readPrice(provider.max_price?.completion),
     },
     requireParameters: provider.require_parameters ?? false,
+    lossless: provider.lossless ?? false,
   };
 }
 

@@ -78,6 +78,7 @@ describe('readChatRequest', () => {
       route: 'fallback',
       maxPrice: { prompt: null, completion: null },
       requireParameters: false,
+      lossless: false,
     });
     const provider = { max_price: { prompt: '0.50', completion: 2 }, allow_fallbacks: false };
     expect(read({ provider }).request.preferences).toMatchObject({
