@@ -192,5 +192,9 @@ describe.each([...engines])('journals that return on $name', ({ empty }) => {
     expect(await discrepancies(store)).toEqual([
       'Journals: wallets count 4 journaled charges, but only 2 different ones are in the journals.',
     ]);
+    await store.database.write.updateTable('journals').set({ booked: '0' }).execute();
+    expect(await discrepancies(store)).toContainEqual(
+      expect.stringMatching(/^Journal \S+: its numbers are 1 charge, not 2\.$/),
+    );
   });
 });

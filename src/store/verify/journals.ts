@@ -23,7 +23,8 @@ export async function checkJournals(database: ReadOnlyDatabase, report: Report):
     for (const { process_id, booked, charges } of page) {
       const { size } = NumberRanges.parse(booked);
       if (size === charges) continue;
-      report(`Journal ${process_id}: its numbers are ${size} charges, not ${charges}.`);
+      const numbered = pluralize(size, 'charge', 'charges');
+      report(`Journal ${process_id}: its numbers are ${numbered}, not ${charges}.`);
     }
     const end = page.at(-1);
     if (!end) return;
