@@ -12,13 +12,15 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { callerOf, settlementOf } from '../../../tests/support/money/settlements.ts';
 import { waitUntil } from '../../../tests/support/wait-until.ts';
 import { toSettlementEntry } from '../ledger.ts';
 import { Journal } from './journal.ts';
-import { type DispatchedRequest, readLines, Segment } from './journal-files.ts';
+import { type DispatchedRequest, readFolderName, readLines, Segment } from './journal-files.ts';
+import { JournalLock } from './journal-lock.ts';
 import { JournalReserve, reserveBytes } from './journal-reserve.ts';
+import { releasedAnswers } from './released-answers.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'tollgate-journal-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -246,6 +248,18 @@ describe('Journal', () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
+  test('is locked before its folder gets its name', () => {
+    const rename = fs.renameSync;
+    using renamed = spyOn(fs, 'renameSync').mockImplementation((from, to) => {
+      expect(readFolderName(basename(String(from)))).toBeUndefined();
+      expect(JournalLock.tryOpen(String(from))).toBeUndefined();
+      rename(from, to);
+    });
+    const { journal } = open();
+    expect(renamed).toHaveBeenCalledTimes(1);
+    journal.close();
+  });
+
   test('requires file locks of the file system', () => {
     const busy = Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' });
     using _ = spyOn(Database.prototype, 'run').mockImplementation(() => {
@@ -360,7 +374,10 @@ describe('Journal syncs', () => {
       syncs.push({ file, done });
       wake();
     };
-    const journal = new Journal(join(root, String(++count)), 'p', durability, sync);
+    const parent = join(root, String(++count));
+    const journal = new Journal(parent, 'p', durability, sync);
+    const folder = join(parent, readdirSync(parent)[0] ?? '');
+    const released = () => releasedAnswers(folder)?.toString();
     /** Returns the next sync. */
     const next = async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -370,15 +387,17 @@ describe('Journal syncs', () => {
       if (!first) throw new Error('No sync has started.');
       return first;
     };
-    return { journal, next, syncs };
+    return { journal, next, syncs, released };
   }
 
-  const end = (requestedModel = 'test/chat') =>
-    toSettlementEntry(settlementOf(crypto.randomUUID(), caller, 5, { requestedModel }));
+  const end = (requestedModel = 'test/chat', journalNumber = 0) => {
+    const settlement = settlementOf(crypto.randomUUID(), caller, 5, { requestedModel });
+    return toSettlementEntry({ ...settlement, journalNumber });
+  };
   const begin = () => settlementOf(crypto.randomUUID(), caller, 0).record;
 
   test('complete a line with durability fsync, or fail it', async () => {
-    const { journal, next, syncs } = openOnDisk('fsync');
+    const { journal, next, syncs, released } = openOnDisk('fsync');
     let isResolved = false;
     const written = journal.dispatched(begin()).then(() => {
       isResolved = true;
@@ -392,6 +411,7 @@ describe('Journal syncs', () => {
     const rejected = journal.settled(end()).catch(String);
     (await next()).done(new Error('EIO'));
     expect(await rejected).toContain('EIO');
+    expect(released()).toBe('');
     // No background sync follows.
     await Bun.sleep(twoTurnsMs);
     expect(syncs).toEqual([]);
@@ -399,7 +419,7 @@ describe('Journal syncs', () => {
   });
 
   test('complete a late line with durability fsync, or retry it', async () => {
-    const { journal, next } = openOnDisk('fsync');
+    const { journal, next, released } = openOnDisk('fsync');
     let isResolved = false;
     const written = journal.settledLate(end(), 60_000).finally(() => {
       isResolved = true;
@@ -407,9 +427,10 @@ describe('Journal syncs', () => {
     (await next()).done(new Error('EIO'));
     const again = await next();
     await Bun.sleep(0);
-    expect(isResolved).toBe(false);
+    expect([isResolved, released()]).toEqual([false, '']);
     again.done(null);
     expect(await written).toBe(true);
+    expect(released()).toBe('0');
     // The sync fails for longer than the caller waits.
     const lost = journal.settledLate(end(), 0);
     (await next()).done(new Error('EIO'));

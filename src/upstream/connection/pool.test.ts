@@ -161,6 +161,14 @@ describe('A request on a reused connection', () => {
     expect(received).toHaveLength(3);
   });
 
+  test('is not written to a connection whose close has already arrived', async () => {
+    const { received, sockets } = await serverThat();
+    await post();
+    sockets[0]?.destroy();
+    expect(await post()).toBe('ok');
+    expect(received).toEqual(['connection 1: answer', 'connection 2: answer']);
+  });
+
   test('is sent again if the server closes before all of it was written', async () => {
     const { received } = await serverThat('answer', 'reset');
     await connectIn40Ms(2_000);
