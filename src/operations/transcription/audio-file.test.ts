@@ -19,9 +19,17 @@ describe('estimatedSeconds', () => {
 describe('plausibleSeconds', () => {
   test('accepts up to 1 hour for small files and more for large ones', () => {
     expect(plausibleSeconds(3_600, 44, null)).toBe(3_600);
-    expect(plausibleSeconds(3_601, 44, 0.3)).toBe(0.3);
     expect(plausibleSeconds(10_000, 1_000_000, null)).toBe(10_000);
     expect(plausibleSeconds(10_001, 1_000_000, null)).toBe(2_000);
+  });
+
+  test('accepts 5 times the stated duration, a minute, and what the size allows', () => {
+    expect(plausibleSeconds(60, 32_044, 1)).toBe(60);
+    expect(plausibleSeconds(64, 32_000, 1)).toBe(64);
+    expect(plausibleSeconds(65, 32_000, 1)).toBe(1);
+    expect(plausibleSeconds(3_600, 32_044, 1)).toBe(1);
+    expect(plausibleSeconds(300, 30_000, 60)).toBe(300);
+    expect(plausibleSeconds(301, 30_000, 60)).toBe(60);
   });
 
   test('accepts at least a fifth of the stated duration', () => {

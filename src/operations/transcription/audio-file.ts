@@ -24,7 +24,10 @@ export function audioFileFor(extension: string): {
 const speechBytesPerSecond = 500;
 /** Silence can take less than speech, but a file with fewer bytes per second isn't plausible. */
 const bytesPerSecondMin = 100;
-/** A duration up to this is always plausible: an hour of silence may be encoded in a few bytes. */
+/**
+ * A duration up to this is plausible for a file of any size: an hour of silence may be encoded in a
+ * few bytes.
+ */
 const secondsAlwaysPlausible = 3600;
 
 /**
@@ -39,6 +42,9 @@ const yieldEveryMs = 10;
  */
 const readBytesMax = 256_000;
 const mp4ReadBytesMax = 1_000_000;
+
+/** Some providers charge a minimum duration: 10 seconds, 15 seconds, or a minute. */
+const minimumMax = 60;
 
 /** Some providers count only the seconds with speech, but rarely less than this share. */
 const speechShareMin = 0.2;
@@ -55,7 +61,9 @@ export function plausibleSeconds(
   const measured = estimatedSeconds(bytes, statedSeconds);
   if (reported > Math.max(bytes / bytesPerSecondMin, secondsAlwaysPlausible)) return measured;
   if (statedSeconds === null) return reported > 0 ? reported : null;
-  return reported < measured * speechShareMin ? measured : reported;
+  // The header of joined files may state only the duration of the first one.
+  const longest = Math.max(statedSeconds * 5, bytes / speechBytesPerSecond, minimumMax);
+  return reported < measured * speechShareMin || reported > longest ? measured : reported;
 }
 
 /**
