@@ -160,12 +160,17 @@ describe.each(kinds)('/v1/responses in front of %s', (kind) => {
     expect(sent).not.toContain('gemini:');
   });
 
-  test('returns a refusal, or a content filter if the provider has no refusals', async () => {
+  test('returns a refusal, also if the provider only stops its answer', async () => {
     scriptAnswer(kind, { refusal: 'I will not.' });
     const { seen } = await stream(requestWith());
     const hasRefusals = kind === 'openai' || kind === 'responses';
     expect([seen.refusal, seen.status, seen.incomplete]).toEqual(
-      hasRefusals ? ['I will not.', 'completed', null] : ['', 'incomplete', 'content_filter'],
+      hasRefusals
+        ? ['I will not.', 'completed', null]
+        : [
+            'The provider stopped this answer because of its content policy.',
+            ...['incomplete', 'content_filter'],
+          ],
     );
   });
 

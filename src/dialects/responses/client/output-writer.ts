@@ -1,55 +1,33 @@
 /** Writes neutral events as the output items of a response, and as the events of a stream. */
 import type { AnswerSink, Citation, FinishReason, WebSearch } from '../../../core/answer.ts';
-import { fieldsOf } from '../../../core/json.ts';
 import type { ReplyIdentity } from '../../dialect.ts';
-import { parseArguments } from '../../normalize/exact-json.ts';
 import { freeFormInput } from '../../normalize/requests/tools.ts';
 import { codePointLength } from '../../normalize/responses/counts.ts';
 import { answerId } from '../../normalize/responses/identity.ts';
 import { EndedCalls, JsonEndScanner } from '../../normalize/responses/tool-arguments.ts';
 import { writeRedacted, writeSignature } from '../reasoning-signature.ts';
+import {
+  type CallItem,
+  type Content,
+  contentPosition,
+  type ItemPosition,
+  idPrefixes,
+  isCompleteCall,
+  itemPosition,
+  type MessageItem,
+  type ReasoningItem,
+  type Status,
+  summaryOf,
+  writeCall,
+  writeMessage,
+  writeReasoning,
+} from './output-items.ts';
 import { type Echo, isIncomplete } from './response-object.ts';
 import { type SearchStatus, searchIdPrefix, writeSearch } from './searches.ts';
-import type { ClientTool, ClientTools } from './tools.ts';
-import { searchArguments } from './tools.ts';
+import type { ClientTools } from './tools.ts';
 
-interface ItemPosition {
-  readonly id: string;
-  readonly index: number;
-}
-
-type Content =
-  | {
-      readonly type: 'output_text';
-      readonly annotations: object[];
-      readonly logprobs: readonly [];
-      text: string;
-    }
-  | { readonly type: 'refusal'; refusal: string };
-
-interface MessageItem extends ItemPosition {
-  readonly content: Content[];
-}
-
-interface ReasoningItem extends ItemPosition {
-  text: string;
-  encrypted: string;
-}
-
-interface CallItem extends ItemPosition {
-  readonly callId: string;
-  readonly clientTool: ClientTool;
-  readonly end: JsonEndScanner;
-  json: string;
-}
-
-type Status = 'in_progress' | 'completed' | 'incomplete';
-
-const idPrefixes: Readonly<Record<ClientTool['type'], string>> = {
-  function: 'fc',
-  custom: 'ctc',
-  tool_search: 'tsc',
-};
+/** The refusal of a provider that has no text for it, only a reason why its answer ended. */
+const unexplainedRefusal = 'The provider stopped this answer because of its content policy.';
 
 /** Receives the events of a streamed response. A non-streaming response has none. */
 export interface EventOutput {
@@ -79,6 +57,7 @@ export class OutputWriter implements AnswerSink {
   #textLength = 0;
   #partStart = 0;
   #reasoning: ReasoningItem | undefined;
+  #hasRefusal = false;
 
   constructor(identity: ReplyIdentity, clientTools: ClientTools, echo: Echo, events?: EventOutput) {
     this.identity = identity;
@@ -98,6 +77,7 @@ export class OutputWriter implements AnswerSink {
 
   refusal(text: string): void {
     if (text === '') return;
+    this.#hasRefusal = true;
     this.#trackSize(text.length);
     const { at, part } = this.#ensureContent('refusal');
     if (part.type === 'refusal') part.refusal += text;
@@ -214,7 +194,12 @@ export class OutputWriter implements AnswerSink {
 
   /** Ends all open items. Called when no more content can follow. */
   protected endItems(): void {
-    this.#endAll(isIncomplete(this.reason) ? 'incomplete' : 'completed');
+    const status = isIncomplete(this.reason) ? 'incomplete' : 'completed';
+    if (this.reason === 'content_filter' && !this.#hasRefusal) {
+      this.#endCalls(status);
+      this.refusal(unexplainedRefusal);
+    }
+    this.#endAll(status);
   }
 
   #trackSize(characters: number): void {
@@ -349,51 +334,4 @@ export class OutputWriter implements AnswerSink {
     this.#endReasoning();
     this.#endCalls(status);
   }
-}
-
-/**
- * Returns true if a call whose JSON is complete can have no more input. Free-form text that arrives
- * without its JSON wrapper may continue even if it looks like complete JSON.
- */
-function isCompleteCall({ clientTool, json }: CallItem): boolean {
-  return clientTool.type !== 'custom' || typeof fieldsOf(parseArguments(json)).input === 'string';
-}
-
-function itemPosition({ id, index }: ItemPosition) {
-  return { item_id: id, output_index: index };
-}
-
-function contentPosition(message: MessageItem) {
-  return { ...itemPosition(message), content_index: message.content.length - 1 };
-}
-
-function summaryOf(text: string) {
-  return { type: 'summary_text', text };
-}
-
-function writeMessage({ id, content }: MessageItem, status: Status): object {
-  return { id, type: 'message', role: 'assistant', status, content: [...content] };
-}
-
-function writeReasoning({ id, text, encrypted }: ReasoningItem): object {
-  return {
-    id,
-    type: 'reasoning',
-    summary: text === '' ? [] : [summaryOf(text)],
-    ...(encrypted === '' ? {} : { encrypted_content: encrypted }),
-  };
-}
-
-function writeCall({ id, callId, clientTool, json }: CallItem, status: Status): object {
-  const { type, name, namespace } = clientTool;
-  const named = namespace === undefined ? { name } : { name, namespace };
-  if (type === 'custom') {
-    const input = status === 'in_progress' ? '' : freeFormInput(json);
-    return { id, type: 'custom_tool_call', status, call_id: callId, ...named, input };
-  }
-  if (type === 'tool_search') {
-    const call = { id, type: 'tool_search_call', status, call_id: callId, execution: 'client' };
-    return { ...call, arguments: searchArguments(json) };
-  }
-  return { id, type: 'function_call', status, call_id: callId, ...named, arguments: json };
 }

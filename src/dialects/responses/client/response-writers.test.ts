@@ -46,6 +46,40 @@ function written(emit: (sink: AnswerSink) => void, requested: ResponsesBody = bo
 }
 
 describe('an answer to a Responses client', () => {
+  const refused = 'The provider stopped this answer because of its content policy.';
+
+  test('has a refusal if a provider refuses without a text for it', () => {
+    const empty = written((sink) => sink.finish('content_filter', null));
+    expect(empty).toMatchObject({ incomplete: 'content_filter', refusal: refused });
+    const begun = written((sink) => {
+      sink.text('First,');
+      sink.finish('content_filter', null);
+    });
+    expect([begun.text, begun.refusal, begun.items.length]).toEqual(['First,', refused, 1]);
+    const called = written((sink) => {
+      sink.toolCall(0, 'call_1', 'look');
+      sink.toolArguments(0, '{"at":');
+      sink.finish('content_filter', null);
+    });
+    expect(called.items.map(({ type, status }) => [type, status])).toEqual([
+      ['function_call', 'incomplete'],
+      ['message', 'incomplete'],
+    ]);
+  });
+
+  test("has only the provider's own text for a refusal", () => {
+    const seen = written((sink) => {
+      sink.refusal('No.');
+      sink.finish('content_filter', null);
+    });
+    expect(seen.refusal).toBe('No.');
+    const stopped = written((sink) => {
+      sink.text('Hi');
+      sink.finish('stop', null);
+    });
+    expect(stopped.refusal).toBe('');
+  });
+
   test('has reasoning, text, and calls in order, with usage and cost', () => {
     const seen = written((sink) => {
       sink.reasoning('Let me ');
