@@ -1,6 +1,6 @@
 import type { SpeechSettings } from '../config/model-schema.ts';
 import type { StreamedContent } from '../core/form.ts';
-import type { SpeechFormat, TranscriptFormat } from '../core/media/audio.ts';
+import type { SpeechFormat, TranscriptFormat, Voice } from '../core/media/audio.ts';
 import type { Usage } from '../core/usage.ts';
 import type { MediaTarget, ReadResult, SseMessage, UpstreamRequest } from './dialect.ts';
 import { failureInside, malformed } from './failure.ts';
@@ -158,7 +158,7 @@ export function withMaskAsImage({ prompt, images, mask }: ImageOptions): {
 /** The text to speak, the upstream's name for the voice, and other options. */
 export interface SpeechOptions {
   readonly input: string;
-  readonly voice: string;
+  readonly voice: Voice;
   readonly format: SpeechFormat;
   /** Null if the client set none, or if the model ignores it. */
   readonly speed: number | null;

@@ -273,6 +273,18 @@ describe('the audio of a speech request', () => {
     });
   });
 
+  test("has the voice that an object names, as OpenAI's clients send it", async () => {
+    audio.openai.script('plain-voice', speech());
+    expectNoise(await speak({ model: 'test/plain', voice: { id: 'aria' } }), 4096);
+    expect(audio.openai.requests[0]?.json).toMatchObject({ voice: 'aria' });
+    audio.siliconflow.script('new/voice', speech());
+    expectNoise(await speak({ model: 'test/voiceless', voice: { id: 'nova' } }), 4096);
+    expect(audio.siliconflow.requests.at(-1)?.json).toMatchObject({ voice: 'new/voice:anna' });
+    const custom = await speak({ model: 'test/plain', voice: { id: 'voice_1234' } });
+    expect(custom.status).toBe(400);
+    expect(custom.error).toMatchObject({ param: 'voice.id' });
+  });
+
   test("has whichever voice the client requests if the model's voices are unknown", async () => {
     audio.openai.script('plain-voice', speech());
     const reply = await speak({ model: 'test/plain', voice: 'aria', instructions: 'Sing.' });

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type GatewayError, invalidRequest } from '../errors.ts';
 import { oneOf, optional } from '../schema.ts';
 
@@ -33,9 +33,23 @@ export const transcriptExtensions = {
   vtt: 'vtt',
 } as const satisfies Record<TranscriptFormat, string>;
 
+const voiceId = Type.String({ minLength: 1, maxLength: 200 });
+const voice = Type.Union([voiceId, Type.Object({ id: voiceId })]);
+/** The name of a voice. OpenAI's clients also send an object with its name or ID. */
+export type Voice = Static<typeof voice>;
+
+export function voiceName(voice: Voice): string {
+  return typeof voice === 'string' ? voice : voice.id;
+}
+
+/** True for a voice that OpenAI made from a recording. It belongs to one account. */
+export function isCustomVoice(voice: Voice): voice is Exclude<Voice, string> {
+  return typeof voice === 'object' && voice.id.startsWith('voice_');
+}
+
 /** Request fields of speech, shared by direct requests and jobs. */
 export const speechFields = {
-  voice: Type.String({ minLength: 1, maxLength: 200 }),
+  voice,
   response_format: optional(oneOf(...speechFormats)),
   /** The range is checked only for models with a declared speech style. */
   speed: optional(Type.Number()),
@@ -53,11 +67,11 @@ const [slowest, fastest] = [0.25, 4];
 
 /** Returns the error for a voice or speed that the model doesn't support, or null. */
 export function speechStyleError(
-  { voice, speed }: { readonly voice: string; readonly speed: number | null },
+  { voice, speed }: { readonly voice: Voice; readonly speed: number | null },
   voices: readonly string[] | null,
   model: string,
 ): GatewayError | null {
-  if (voices && !voices.includes(voice)) {
+  if (voices && !voices.includes(voiceName(voice)) && !isCustomVoice(voice)) {
     return invalidRequest(`voice must be one of ${voices.join(', ')} for ${model}.`, 'voice');
   }
   if (speed === null || (speed >= slowest && speed <= fastest)) return null;

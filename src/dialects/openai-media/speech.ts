@@ -2,8 +2,13 @@ import { Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../core/errors.ts';
 import { isNonEmptyString, isObject, parseJson } from '../../core/json.ts';
-import { rejectInvalidSpeechInput, speechFields, speechFormats } from '../../core/media/audio.ts';
-import type { RequestInfo } from '../../core/request-info.ts';
+import {
+  isCustomVoice,
+  rejectInvalidSpeechInput,
+  speechFields,
+  speechFormats,
+} from '../../core/media/audio.ts';
+import type { OwnAccountRequirement, RequestInfo } from '../../core/request-info.ts';
 import { oneOf, optional, validationError } from '../../core/schema.ts';
 import type { Usage } from '../../core/usage.ts';
 import type { ReadResult, SseMessage } from '../dialect.ts';
@@ -25,6 +30,11 @@ export const speechSchema = Type.Object({
 });
 const validator = Compile(speechSchema);
 
+const customVoice: OwnAccountRequirement = {
+  param: 'voice.id',
+  why: "is a voice in the provider's account: use one of the model's own voices",
+};
+
 /** `voice` is the client's name for the voice. */
 export interface SpeechRequest extends Omit<SpeechOptions, 'asEvents'> {
   readonly request: RequestInfo;
@@ -40,8 +50,10 @@ export function readSpeechRequest(value: Record<string, unknown>): SpeechRequest
   }
   // Audio is always sent as it arrives, so `stream` has no effect.
   const extraFields = forwardableFields(value, { ...speechSchema.properties, stream: null });
+  const request = nonStreamingRequest('speech', value, extraFields);
+  const custom = isCustomVoice(value.voice) ? customVoice : undefined;
   return {
-    request: nonStreamingRequest('speech', value, extraFields),
+    request: { ...request, ownAccount: request.ownAccount ?? custom },
     input,
     voice: value.voice,
     format: value.response_format ?? 'mp3',

@@ -1,3 +1,4 @@
+import { voiceName } from '../../core/media/audio.ts';
 import { readAnswer } from '../failure.ts';
 import {
   type ImageFile,
@@ -35,8 +36,9 @@ export const siliconFlowSpeech: SpeechDialect = {
     default_voice: 'alex',
   },
   openEvents: null,
-  write({ input, voice, format, speed, instructions, extraFields }, target) {
+  write({ input, voice: requested, format, speed, instructions, extraFields }, target) {
     const { upstreamModel } = target;
+    const voice = voiceName(requested);
     const { fields, dropped } = toVendorParameters({ ...extraFields, speed }, target);
     const body = JSON.stringify({
       model: upstreamModel,

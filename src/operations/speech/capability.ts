@@ -1,6 +1,6 @@
 import type { SpeechSettings } from '../../config/model-schema.ts';
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
-import { speechStyleError } from '../../core/media/audio.ts';
+import { isCustomVoice, speechStyleError, type Voice, voiceName } from '../../core/media/audio.ts';
 import type { SpeechDialect } from '../../dialects/media.ts';
 import type { SpeechRequest } from '../../dialects/openai-media/speech.ts';
 import { dialects } from '../../dialects/registry.ts';
@@ -38,7 +38,14 @@ export function speedFor({ speed }: SpeechRequest, { model }: Offer): number | n
 }
 
 /** Returns the provider's name for a voice. An unknown voice is replaced by the default voice. */
-export function voiceFor(voice: string, settings: SpeechSettings, dialect: SpeechDialect): string {
+export function voiceFor(
+  requested: Voice,
+  settings: SpeechSettings,
+  dialect: SpeechDialect,
+): Voice {
+  // A dialect with a list of voices has no custom ones.
+  if (isCustomVoice(requested) && dialect.voices === null) return requested;
+  const voice = voiceName(requested);
   const hasOwnVoices = settings.voices !== undefined || settings.default_voice !== undefined;
   const { voices = {}, default_voice: defaultVoice } = hasOwnVoices
     ? settings
