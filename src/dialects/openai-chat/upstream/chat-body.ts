@@ -17,6 +17,7 @@ import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { splitEncrypted } from '../../normalize/signature.ts';
 import type { ChatRequest } from '../client/request.ts';
 import type { ChatBody, ChatMessage } from '../client/schema.ts';
+import { attachedNote } from './tool-images.ts';
 
 type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number];
 
@@ -99,7 +100,7 @@ function writeUser(parts: readonly UserPart[], dropped: Set<string>): ChatMessag
 function writeToolResult({ callId, parts, isError }: ToolResultPart): ChatMessage {
   const texts = parts.filter((part) => part.kind === 'text');
   const imageCount = parts.length - texts.length;
-  const note = imageCount > 0 ? [`(${imageCount} attached below)`] : [];
+  const note = imageCount > 0 ? [attachedNote(imageCount)] : [];
   const text = [...texts.map((part) => part.text), ...note].join('\n\n');
   return { role: 'tool', tool_call_id: callId, content: isError ? `Error: ${text}` : text };
 }

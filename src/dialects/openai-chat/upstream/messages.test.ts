@@ -129,7 +129,44 @@ describe('normalizeMessages', () => {
     expect(roles({})).toBe('user assistant tool tool user assistant tool');
   });
 
-  test('replaces image URLs in user messages and tool results', () => {
+  test('moves the images of tool results to the user message that follows', () => {
+    const image = (name: string) => ({
+      type: 'image_url' as const,
+      image_url: { url: `https://a.example/${name}.png` },
+    });
+    const text = (text: string) => ({ type: 'text' as const, text });
+    const calls = (...ids: string[]): ChatMessage => ({
+      ...{ role: 'assistant', content: null },
+      tool_calls: ids.map(call),
+    });
+    const result = (id: string, content: Extract<ChatMessage, { role: 'tool' }>['content']) => ({
+      ...{ role: 'tool' as const, tool_call_id: id, content },
+    });
+    const messages: ChatMessage[] = [
+      calls('a', 'b'),
+      result('a', [text('Two:'), image('1'), image('2')]),
+      result('b', 'Done.'),
+      { role: 'user', content: 'Which?' },
+      calls('c'),
+      result('c', [image('3')]),
+      calls('d'),
+      result('d', [image('4')]),
+    ];
+    expect(normalizeMessages(messages, {}, none)).toEqual([
+      calls('a', 'b'),
+      result('a', [text('Two:'), text('(2 attached below)')]),
+      result('b', 'Done.'),
+      { role: 'user', content: [image('1'), image('2'), text('Which?')] },
+      calls('c'),
+      result('c', [text('(1 attached below)')]),
+      { role: 'user', content: [image('3')] },
+      calls('d'),
+      result('d', [text('(1 attached below)')]),
+      { role: 'user', content: [image('4')] },
+    ]);
+  });
+
+  test('replaces image URLs in user messages', () => {
     const [url, data] = ['https://a.example/b.png', 'data:image/png;base64,AAAA'];
     const contentWith = (address: string) => [
       { type: 'text' as const, text: url },
@@ -143,7 +180,6 @@ describe('normalizeMessages', () => {
       { role: 'tool', tool_call_id: 'a', content: url },
     ];
     const messagesWith = (address: string): ChatMessage[] => [
-      { role: 'tool', tool_call_id: 'b', content: contentWith(address) },
       {
         role: 'user',
         content: [...contentWith(address), ...contentWith('https://a.example/other.png')],

@@ -7,6 +7,7 @@ import { nineCharacterCallId, shortCallId } from '../../normalize/requests/tool-
 import { ownSignature } from '../../normalize/signature.ts';
 import type { OpenAiRequest } from '../client/request.ts';
 import type { ChatMessage, ToolCall } from '../client/schema.ts';
+import { moveToolImages } from './tool-images.ts';
 
 type LooseMessage = ChatMessage & Record<string, unknown>;
 
@@ -19,7 +20,7 @@ export function normalizeMessages(
   quirks: Quirks,
   images: FetchedImages,
 ): readonly ChatMessage[] {
-  let adapted = changed(messages, dropEmptyCalls);
+  let adapted = changed(moveToolImages(messages), dropEmptyCalls);
   adapted = changed(adapted, addEmptyContent);
   adapted = changed(adapted, replayChanges[quirks.replay_reasoning ?? 'drop']);
   if (quirks.developer_role === 'system') adapted = changed(adapted, developerToSystem);
