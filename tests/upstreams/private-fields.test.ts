@@ -21,6 +21,9 @@ const account = {
   cost: { usd: amount },
   billing: { payer: secret },
   provider: secret,
+  // Vercel's gateway has these fields in every format.
+  provider_metadata: { gateway: { cost: amount, routing: secret } },
+  providerMetadata: { gateway: { cost: amount, routing: secret } },
   copilot_usage: { total_nano_aiu: amount, token_details: [{ cost_per_batch: amount }] },
 };
 const providerMetadata = { gateway: { cost: amount, routing: secret }, google: { kept: true } };

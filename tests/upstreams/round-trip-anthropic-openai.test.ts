@@ -64,7 +64,11 @@ function bodyOf({ body }: UpstreamRequest) {
 
 function throughAnthropic(prompt: Prompt, target: Target): Prompt {
   const { value, source } = bodyOf(anthropicUpstream.write(prompt, target));
-  return readAnthropic(readMessagesRequest(value, source));
+  const read = readAnthropic(readMessagesRequest(value, source));
+  if (!read.json) return read;
+  // Anthropic enforces every schema and has no field that says so.
+  const { strict: _, ...json } = read.json;
+  return { ...read, json };
 }
 
 function throughOpenAi(prompt: Prompt, target: Target): Prompt {

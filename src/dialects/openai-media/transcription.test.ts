@@ -38,7 +38,13 @@ test('readTranscript reads the text from JSON instead of plain text', () => {
 
 test("readTranscript removes the provider's charges and request ID", () => {
   const usage = { type: 'duration', seconds: 3, cost: 0.5, details: { cost_in_usd_ticks: 7 } };
-  const charges = { usage, billing: { payer: 'x' }, cost: 0.5, x_groq: { id: 'req_1' } };
+  const charges = {
+    usage,
+    billing: { payer: 'x' },
+    cost: 0.5,
+    x_groq: { id: 'req_1' },
+    provider: 'y',
+  };
   const read = valueIn(readTranscript(JSON.stringify({ text: 'ok', ...charges }), 'json'));
   expect(JSON.parse(JSON.stringify(read))).toEqual({
     ...{ kind: 'fields', text: 'ok', seconds: 3 },

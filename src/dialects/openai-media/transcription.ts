@@ -133,8 +133,9 @@ export function readTranscript(text: string, format: TranscriptFormat): ReadResu
 function readFields(body: JsonObject): ReadResult<Transcript> {
   const failure = failureInside(body);
   if (failure) return { ok: false, failure };
-  // Drop the raw `duration`: clients get the duration that `readSeconds` read, or none.
-  const { text, duration: _, ...fields } = body;
+  // Drop the raw `duration`: clients get the duration that `readSeconds` read, or none. `provider`
+  // is the one that another gateway chose.
+  const { text, duration: _, provider: __, ...fields } = body;
   if (typeof text !== 'string') {
     return { ok: false, failure: malformed('The provider returned no transcript.') };
   }

@@ -18,6 +18,9 @@ const privateNames: ReadonlySet<string> = new Set([
   ...['usage_breakdown', 'copilot_usage'],
 ]);
 
+/** Objects with a section for each provider, and one for the gateway that chose among them. */
+const sectioned: ReadonlySet<string> = new Set(['provider_metadata', 'providerMetadata']);
+
 /** Fields of nearly every answer, which don't have to be matched against `charge`. */
 const commonNames: ReadonlySet<string> = new Set([
   ...['id', 'object', 'created', 'model', 'choices', 'usage', 'type', 'delta', 'message'],
@@ -36,7 +39,10 @@ export function isPrivateName(name: string): boolean {
 export function removePrivateFields(fields: JsonObject): boolean {
   let changed = false;
   for (const name in fields) {
-    if (commonNames.has(name) || fields[name] === undefined || !isPrivateName(name)) continue;
+    const value = fields[name];
+    if (commonNames.has(name) || value === undefined) continue;
+    if (sectioned.has(name) && isObject(value) && removePrivateFields(value)) changed = true;
+    if (!isPrivateName(name)) continue;
     // Set to undefined, which isn't serialized: `delete` would make the object slow to use.
     fields[name] = undefined;
     changed = true;
