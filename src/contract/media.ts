@@ -3,7 +3,7 @@ import { editImagesMax, imageEditBytesMax, transcriptionBytesMax } from '../core
 import { audioTypes, speechFormats } from '../core/media/audio.ts';
 import { optional } from '../core/schema.ts';
 import { embeddingsSchema } from '../dialects/openai-media/embeddings.ts';
-import { imagesSchema } from '../dialects/openai-media/images.ts';
+import { editSchema, imagesSchema } from '../dialects/openai-media/images.ts';
 import { speechSchema } from '../dialects/openai-media/speech.ts';
 import { transcriptionSchema } from '../dialects/openai-media/transcription.ts';
 import { count, file, form, mebibytes, named, text } from './fields.ts';
@@ -85,12 +85,14 @@ export const imagesDocs = {
   edit: {
     summary: 'Edit an image',
     details:
-      'Opaque pixels of the mask are edited; transparent pixels are preserved. The response has ' +
+      'Opaque pixels of the mask are edited; transparent pixels are preserved. With `mask_edits` ' +
+      "set to `transparent`, it is the reverse, as in OpenAI's API. The response has " +
       `1 image. The body may be up to ${mebibytes(imageEditBytesMax)}, and each attempt may ` +
       'take 5 minutes.',
     body: {
       types: form('ImageEditRequest', {
         ...oneImage.properties,
+        ...editSchema.properties,
         image: file(`PNG, JPEG, or WebP. Send up to ${editImagesMax} files as \`image[]\`.`),
         mask: Type.Optional(file('A PNG with an alpha channel, the same size as the first image.')),
       }),

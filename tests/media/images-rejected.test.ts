@@ -87,6 +87,12 @@ describe('an invalid image request', () => {
       { mask: mask(['....', '--..', '....']) },
       /transparent everywhere/,
     ],
+    [
+      "a mask of OpenAI's kind without an area to edit",
+      { mask: mask(['####', '####', '####']), mask_edits: 'transparent' },
+      /^mask is opaque everywhere\. .* whose transparent pixels/,
+    ],
+    ['an unknown kind of mask', { mask_edits: 'white' }, /^mask_edits must be/],
     ['a truncated mask', { mask: mask(halfMask).slice(0, 60) }, /^mask is a damaged PNG/],
     [
       'a mask with too many pixels',

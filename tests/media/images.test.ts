@@ -79,6 +79,15 @@ describe('an OpenAI image edit', () => {
     expect(uploadsOnDisk()).toEqual([]);
   });
 
+  test.each([
+    ['hd', 'high'],
+    ['standard', 'medium'],
+  ])('maps the quality %s of DALL·E to %s', async (quality, sent) => {
+    upstream.script('gpt-image', images());
+    imageOf(await edit({ quality }));
+    expect(form().fields.quality).toEqual([sent]);
+  });
+
   test.each(['rgba', 'rgba16', 'gray+alpha', 'interlaced'] as const)(
     'inverts the alpha channel of a mask (%s)',
     async (kind) => {
@@ -94,6 +103,22 @@ describe('an OpenAI image edit', () => {
       ]);
     },
   );
+
+  test("keeps the meaning of OpenAI's masks if the form says so", async () => {
+    const channels = [];
+    for (const [at, mask_edits] of ['transparent', 'opaque', ''].entries()) {
+      upstream.script('gpt-image', images());
+      imageOf(await edit({ mask: mask(['##..', '##..', '....']), mask_edits }));
+      expect(form(at).fields).not.toHaveProperty('mask_edits');
+      const file = form(at).files.find(({ field }) => field === 'mask');
+      channels.push(channelOf(file?.bytes ?? sourceImage, 3)[0]);
+    }
+    expect(channels).toEqual([
+      [255, 255, 0, 0],
+      [0, 0, 255, 255],
+      [0, 0, 255, 255],
+    ]);
+  });
 
   test('makes each pixel of a mask fully transparent or opaque, with a threshold of 50%', async () => {
     upstream.script('gpt-image', images());

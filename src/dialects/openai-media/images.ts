@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/schema';
 import { editImagesMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
@@ -18,6 +18,7 @@ import { label, nonStreamingRequest, routingFields } from '../normalize/requests
 import { foldCase, forwardableFields } from '../normalize/requests/unknown-fields.ts';
 import { toVendorParameters } from '../normalize/requests/vendor-parameters.ts';
 import { readCount } from '../normalize/responses/counts.ts';
+import { isPrivateName } from '../normalize/responses/private-fields.ts';
 import { readMediaUsage, readUsage } from '../openai-chat/usage.ts';
 import { type FileField, writeForm } from '../streamed-body.ts';
 
@@ -35,7 +36,8 @@ export const imagesSchema = Type.Object({
       expected: '"auto" or WIDTHxHEIGHT in pixels, such as "1024x1024"',
     }),
   ),
-  quality: optional(oneOf('low', 'medium', 'high', 'auto')),
+  /** `standard` and `hd` are DALL·E's names. */
+  quality: optional(oneOf('low', 'medium', 'high', 'auto', 'standard', 'hd')),
   n: optional(Type.Integer({ minimum: 1 })),
   background: optional(oneOf('transparent', 'opaque', 'auto')),
   output_format: optional(oneOf('png', 'jpeg', 'webp')),
@@ -85,13 +87,30 @@ export function readImagesRequest(value: Record<string, unknown>): ImagesRequest
     prompt: value.prompt,
     parameters: {
       size: value.size ?? null,
-      quality: value.quality ?? null,
+      quality: qualityOf(value.quality),
       background: value.background ?? null,
       output_format: value.output_format ?? null,
       user: user ?? null,
     },
     extraFields,
   };
+}
+
+function qualityOf(quality: Static<typeof imagesSchema>['quality']): ImageParameters['quality'] {
+  if (quality === 'hd') return 'high';
+  return quality === 'standard' ? 'medium' : (quality ?? null);
+}
+
+/** Which pixels of a mask mark the area to edit. OpenAI's clients send masks for `transparent`. */
+const maskEdits = oneOf('opaque', 'transparent');
+/** The fields that only an edit has. */
+export const editSchema = Type.Object({ mask_edits: optional(maskEdits) });
+const editValidator = Compile(editSchema);
+export type MaskEdits = Static<typeof maskEdits>;
+
+export function readMaskEdits(value: Record<string, unknown>): MaskEdits {
+  if (!editValidator.Check(value)) throw validationError(editSchema, value);
+  return value.mask_edits ?? 'opaque';
 }
 
 // Images of OpenAI-style upstreams.
@@ -176,7 +195,9 @@ function detailsIn(raw: unknown): JsonObject {
   const found = detailNames.map((name) => {
     const details = raw[name];
     const counts = Object.entries(fieldsOf(details)).slice(0, 8);
-    return [name, Object.fromEntries(counts.filter(([, n]) => !Number.isNaN(readCount(n))))];
+    const isCount = ([name, n]: [string, unknown]) =>
+      !Number.isNaN(readCount(n)) && !isPrivateName(name);
+    return [name, Object.fromEntries(counts.filter(isCount))];
   });
   return Object.fromEntries(found.filter(([, counts]) => Object.keys(counts ?? {}).length > 0));
 }

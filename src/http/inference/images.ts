@@ -19,7 +19,12 @@ import {
   readImageSize,
 } from '../../core/media/images.ts';
 import { type FormFields, sortForm } from '../../dialects/openai-media/form-routing.ts';
-import { imagesSchema, readImagesRequest } from '../../dialects/openai-media/images.ts';
+import {
+  imagesSchema,
+  type MaskEdits,
+  readImagesRequest,
+  readMaskEdits,
+} from '../../dialects/openai-media/images.ts';
 import {
   ImagesOperation,
   type UploadedImage,
@@ -84,12 +89,14 @@ async function readEdit(incoming: IncomingRequest, uploads: UploadDirectory) {
     countBytes(Buffer.byteLength(part.value));
     addField(fields, part);
   }
-  const request = readImagesRequest(formValues(fields));
+  const { mask_edits, ...values } = formValues(fields);
+  const edits = readMaskEdits({ mask_edits });
+  const request = readImagesRequest(values);
   if (images.length === 0) throw invalidRequest('image is required. Send it as a file.', 'image');
   const inspected: Awaited<ReturnType<typeof inspectImage>>[] = [];
   // One at a time, to bound the memory that headers take.
   for (const image of images) inspected.push(await inspectImage(image, 'image'));
-  const mask = masks[0] ? await readMask(masks[0], inspected[0]?.size) : null;
+  const mask = masks[0] ? await readMask(masks[0], edits, inspected[0]?.size) : null;
   return { request, images: inspected.map(({ image }) => image), mask };
 }
 
@@ -128,7 +135,8 @@ function formValues(fields: FormFields): Record<string, unknown> {
 
 /** Forms send blank fields as empty strings, which count as not set. */
 function readValue(name: string, text: string): unknown {
-  if (text === '' && Object.hasOwn(imagesSchema.properties, name)) return undefined;
+  if (text === '' && (Object.hasOwn(imagesSchema.properties, name) || name === 'mask_edits'))
+    return undefined;
   if (name === 'n' && /^-?\d+$/.test(text)) return Number(text);
   if (name === 'stream') return parseFormFlag(text);
   return text;
@@ -146,7 +154,11 @@ async function inspectImage(content: Upload, param: string) {
   return { size, image };
 }
 
-async function readMask(upload: Upload, image: ImageSize | undefined): Promise<UploadedMask> {
+async function readMask(
+  upload: Upload,
+  edits: MaskEdits,
+  image: ImageSize | undefined,
+): Promise<UploadedMask> {
   const { size } = await inspectImage(upload, 'mask');
   if (image && (size.width !== image.width || size.height !== image.height)) {
     const [maskSize, imageSize] = [size, image].map(({ width, height }) => `${width}x${height}`);
@@ -154,5 +166,5 @@ async function readMask(upload: Upload, image: ImageSize | undefined): Promise<U
     const message = `mask is ${maskSize}, but ${rule}, which is ${imageSize}.`;
     throw invalidRequest(message, 'mask');
   }
-  return { mask: await Mask.read(upload), sha256: upload.sha256 };
+  return { mask: await Mask.read(upload, edits), edits, sha256: upload.sha256 };
 }

@@ -7,7 +7,7 @@ import type { RequestInfo } from '../../core/request-info.ts';
 import { charactersPerImage, type Measured, noUsage, type Units } from '../../core/usage.ts';
 import type { AnswerMetrics, ReplyIdentity, TransformedReply } from '../../dialects/dialect.ts';
 import type { GeneratedImages, ImageFile, ImagesDialect } from '../../dialects/media.ts';
-import type { ImagesRequest } from '../../dialects/openai-media/images.ts';
+import type { ImagesRequest, MaskEdits } from '../../dialects/openai-media/images.ts';
 import { dialects } from '../../dialects/registry.ts';
 import { FixedBounds, maxTokensIn } from '../../money/price/bounds.ts';
 import { estimateUsage } from '../../money/price/cost.ts';
@@ -31,6 +31,7 @@ export interface UploadedImage extends ImageFile {
 
 export interface UploadedMask {
   readonly mask: Mask;
+  readonly edits: MaskEdits;
   readonly sha256: string;
 }
 
@@ -147,6 +148,7 @@ export class ImagesOperation implements Operation {
       extraFields,
       images,
       mask: this.#mask?.sha256,
+      maskEdits: this.#mask?.edits,
     });
     return { cacheKeyInput, isRepeatable: false };
   }
