@@ -4,6 +4,7 @@ import { noUsage } from '../core/usage.ts';
 import { noMetrics, type OpenBytes } from './attempt.ts';
 import { BytesAnswer } from './bytes-answer.ts';
 import type { StreamOutcome } from './stream-answer.ts';
+import { pieceBytesMax } from './text-source.ts';
 import { UpstreamCall } from './upstream-call.ts';
 
 /** Creates an answer of these pieces. Null breaks the connection. */
@@ -63,6 +64,16 @@ describe('BytesAnswer', () => {
     const { answer } = answerOf('abc');
     const { value } = await answer.next();
     expect(Buffer.from(value ?? []).toString()).toBe('ab');
+  });
+
+  test('sends a long chunk in pieces and then keeps only its last byte', async () => {
+    const { answer, metrics } = answerOf('x'.repeat(512 * 1024));
+    const pieces: Uint8Array[] = [];
+    for (let step = await answer.next(); !step.done; step = await answer.next())
+      pieces.push(step.value);
+    expect(Math.max(...pieces.map(({ length }) => length))).toBe(pieceBytesMax);
+    expect(pieces.at(-1)?.buffer.byteLength).toBe(1);
+    expect(metrics.outputCharacters).toBe(512 * 1024);
   });
 
   test('sends everything that arrived before an interruption, then rejects', async () => {

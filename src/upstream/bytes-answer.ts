@@ -2,6 +2,7 @@ import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
 import type { SettledUsage } from '../dialects/dialect.ts';
 import type { OpenBytes } from './attempt.ts';
 import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts';
+import { pieceBytesMax } from './text-source.ts';
 
 /**
  * Writes bytes to the client, one byte behind the upstream. The last byte is sent only after the
@@ -10,7 +11,7 @@ import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts
 export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
   readonly #bytes: OpenBytes;
   readonly #settle: Settle;
-  /** Bytes that aren't sent yet. After the first chunk, this is one byte. */
+  /** Bytes that aren't sent yet. At the end of each chunk, this is one byte. */
   #buffered: Uint8Array | undefined;
   #error: GatewayError | undefined;
   #settled: Promise<SettledUsage | GatewayError> | undefined;
@@ -34,9 +35,9 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     if (this.#error) throw this.#error;
     const buffered = this.#buffered;
     if (!buffered) return { done: true, value: undefined };
-    if (buffered.length > 1) return this.#allButLast(buffered);
+    if (buffered.length > 1) return this.#takePiece(buffered);
     const more = await this.#readMore(buffered);
-    if (more) return this.#allButLast(Buffer.concat([buffered, more]));
+    if (more) return this.#takePiece(Buffer.concat([buffered, more]));
     this.#buffered = undefined;
     if (!this.#error) {
       const settled = await this.#end({ kind: 'complete' });
@@ -54,11 +55,15 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  #allButLast(chunk: Uint8Array): IteratorResult<Uint8Array> {
+  /** Returns a short piece, because the runtime copies it if the client doesn't read. */
+  #takePiece(chunk: Uint8Array): IteratorResult<Uint8Array> {
     const last = chunk.length - 1;
-    this.#buffered = chunk.subarray(last);
-    this.#bytes.metrics.outputCharacters += last;
-    return { done: false, value: chunk.subarray(0, last) };
+    const length = Math.min(last, pieceBytesMax);
+    // Copy the last byte, because a view would keep the memory of the chunk.
+    const rest = chunk.subarray(length);
+    this.#buffered = rest.length === 1 ? new Uint8Array(rest) : rest;
+    this.#bytes.metrics.outputCharacters += length;
+    return { done: false, value: chunk.subarray(0, length) };
   }
 
   /** Reads the next bytes. If there are none, the buffered byte will also be sent, so count it. */

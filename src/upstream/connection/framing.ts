@@ -7,6 +7,8 @@ export interface Framing {
   push(bytes: Uint8Array): Uint8Array | undefined;
   /** Set when the bytes after the last returned ones can't be parsed. */
   readonly error?: unknown;
+  /** The last bytes, if they are left for a later turn. Push them before any others. */
+  readonly unparsed?: Uint8Array | undefined;
   /** True once the body and its trailers have arrived. */
   readonly isComplete: boolean;
   /** True if the body counts as complete if the connection closes now. */
@@ -66,6 +68,12 @@ export function withoutBlankLines<Bytes extends Uint8Array>(bytes: Bytes): Bytes
 /** Far above the length of any response, and still an exact integer in JavaScript. */
 const sizeMax = 2 ** 44;
 
+/**
+ * Bytes between chunks that are parsed in one turn. They are parsed one by one, so half a megabyte
+ * of them takes up to 20 ms, and all connections of a provider may send as much at the same time.
+ */
+export const lineBytesPerTurn = 8 * 1024;
+
 /** More digits than a plain size line has. Longer lines are parsed byte by byte. */
 const plainDigitsMax = 8;
 
@@ -84,6 +92,7 @@ export class Chunked implements Framing {
   /** The last byte that was read outside of a chunk's data. */
   #last = newline;
   error: unknown;
+  unparsed: Uint8Array | undefined;
   hasExcessBytes = false;
 
   get isComplete(): boolean {
@@ -100,17 +109,24 @@ export class Chunked implements Framing {
     /** All body bytes, if they come from more than one chunk. Chunks can be as short as a byte. */
     let joined: Uint8Array | undefined;
     let length = 0;
+    let allLineBytes = 0;
+    this.unparsed = undefined;
     for (let position = 0; position < bytes.length; ) {
       if (this.#state === 'complete') {
         this.hasExcessBytes = withoutBlankLines(bytes.subarray(position)).length > 0;
         break;
       }
       if (this.#state !== 'bytes') {
+        if (allLineBytes >= lineBytesPerTurn) {
+          this.unparsed = bytes.subarray(position);
+          break;
+        }
         const lineBytes =
           this.#state === 'extension'
             ? this.#skipExtension(bytes, position)
             : this.#takePlainLine(bytes, position);
         position += lineBytes;
+        allLineBytes += lineBytes || 1;
         // Body bytes before an invalid byte are still returned.
         if (lineBytes === 0 && !this.#accepts(bytes[position++] ?? 0)) break;
         continue;

@@ -280,6 +280,27 @@ describe('RoundTrip flow control', () => {
     expect(transportCalls).toEqual(['pause', 'resume', 'reusable']);
   });
 
+  test('parses a long read of one-byte chunks in several turns', async () => {
+    const { trip, transportCalls, push } = startTrip();
+    push(chunked);
+    let pieces = 0;
+    const body = trip.text(() => {
+      pieces += 1;
+    });
+    push('1\r\nx\r\n'.repeat(10_000));
+    push('0\r\n\r\n');
+    expect([pieces, transportCalls]).toEqual([1, ['pause']]);
+    expect(await body).toBe('x'.repeat(10_000));
+    expect(transportCalls).toEqual(['pause', 'resume', 'reusable']);
+  });
+
+  test('parses the rest of a long read when the connection closes', async () => {
+    const { trip, push } = startTrip();
+    push(`${chunked}${'1\r\nx\r\n'.repeat(10_000)}0\r\n\r\n`);
+    trip.closed(undefined);
+    expect(await trip.text()).toBe('x'.repeat(10_000));
+  });
+
   test('completes a pending read only once', () => {
     const { trip, push, received } = startTrip();
     push(sized(4));

@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { answerHeadBytesMax } from '../../core/bounds.ts';
-import { Unsized, withoutBlankLines } from './framing.ts';
+import { turns } from '../../core/turns.ts';
+import { lineBytesPerTurn, Unsized, withoutBlankLines } from './framing.ts';
 import {
   ConnectionError,
   type HttpResponse,
@@ -75,6 +76,8 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   /** The size of the informational responses (1xx) so far. */
   #informationalBytes = 0;
   #head: ResponseHead | undefined;
+  /** Bytes of the body that are parsed in a later turn. */
+  #unparsed: Uint8Array | undefined;
   /** Body bytes that haven't been read yet. */
   #buffered: Uint8Array[] = [];
   #bufferedBytes = 0;
@@ -149,14 +152,29 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   /** Called by the connection with the bytes that have arrived. */
   push(bytes: Buffer): void {
     this.#request = undefined;
+    if (this.#unparsed) this.#unparsed = Buffer.concat([this.#unparsed, bytes]);
+    else this.#parse(bytes);
+  }
+
+  #parse(bytes: Uint8Array): void {
     try {
-      const rest = this.#head ? bytes : this.#readHead(bytes);
+      const rest = this.#head ? bytes : this.#readHead(bytes as Buffer);
       if (rest) this.#readBody(rest);
     } catch (error) {
       this.#transport?.close();
       this.fail(error);
     }
   }
+
+  /** Parses the bytes that were left for this turn. */
+  readonly #parseMore = () => {
+    const unparsed = this.#unparsed;
+    this.#unparsed = undefined;
+    if (!unparsed || this.#failure !== undefined) return;
+    this.#parse(unparsed);
+    const isRead = this.#onBytes !== undefined || this.#onComplete !== undefined;
+    if (isRead || this.#bufferedBytes === 0) this.#resume();
+  };
 
   /** Returns the bytes after the head, or undefined while the head is incomplete. */
   #readHead(bytes: Buffer): Buffer | undefined {
@@ -182,12 +200,13 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     }
   }
 
-  #readBody(bytes: Buffer): void {
+  #readBody(bytes: Uint8Array): void {
     const { framing, reusableMs } = this.#receivedHead;
     const chunk = framing?.push(bytes);
     if (framing && !framing.isComplete) {
       if (chunk) this.#enqueue(chunk);
       if (framing.error !== undefined) throw framing.error;
+      if (framing.unparsed) this.#parseLater(framing.unparsed);
       return;
     }
     const hasExcessBytes = framing ? framing.hasExcessBytes : withoutBlankLines(bytes).length > 0;
@@ -201,6 +220,12 @@ export class RoundTrip implements HttpResponse, ResponseBody {
     this.#end();
   }
 
+  #parseLater(unparsed: Uint8Array): void {
+    this.#unparsed = unparsed;
+    this.#pause();
+    turns.wait(lineBytesPerTurn, this.#parseMore);
+  }
+
   #enqueue(bytes: Uint8Array): void {
     let unread = bytes.length;
     if (!this.#deliver(bytes)) {
@@ -209,7 +234,11 @@ export class RoundTrip implements HttpResponse, ResponseBody {
       this.#onPiece?.();
       unread = this.#bufferedBytes;
     }
-    if (unread <= bufferedBytesMax || this.#onComplete || this.#onBytes || this.#isPaused) return;
+    if (unread > bufferedBytesMax && !this.#onComplete && !this.#onBytes) this.#pause();
+  }
+
+  #pause(): void {
+    if (this.#isPaused) return;
     this.#isPaused = true;
     this.#transport?.pause();
   }
@@ -247,7 +276,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   }
 
   #resume(): void {
-    if (!this.#isPaused) return;
+    if (!this.#isPaused || this.#unparsed) return;
     this.#isPaused = false;
     this.#transport?.resume();
   }
@@ -274,6 +303,7 @@ export class RoundTrip implements HttpResponse, ResponseBody {
   closed(reason: unknown): void {
     if (this.#failure !== undefined) return;
     this.#transport = undefined;
+    while (this.#unparsed) this.#parseMore();
     const isComplete = reason === undefined && this.#head?.framing?.mayClose;
     if (isComplete) this.#end();
     else this.fail(reason ?? connectionClosed());
