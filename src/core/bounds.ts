@@ -17,10 +17,28 @@ export const jsonNamesMax = 150_000;
 export const jsonValuesMax = 1_000_000;
 
 /**
- * Values in one chat answer, including arrays and objects, because each takes memory and time. The
- * top 20 logprobs for each of 32,768 tokens are 5.6 million values.
+ * Different names and short strings in one JSON text, because each takes the parser 0.5 µs. The
+ * tokens in the log probabilities of a long answer are 80,000 at most.
  */
-export const answerValuesMax = 6_000_000;
+export const jsonStringsMax = 100_000;
+
+/**
+ * Escaped characters in one JSON text, which take up to 35 ns each. Clients in Python escape all
+ * Chinese characters, and prompts have at most 2 million tokens.
+ */
+export const jsonEscapesMax = 2_000_000;
+
+/**
+ * Values in one chat answer, including arrays and objects, because each takes memory and time. The
+ * top 20 logprobs for each of 6,000 tokens are a million values.
+ */
+export const answerValuesMax = 1_000_000;
+
+/** Characters per value in a long answer or event, at least. Log probabilities have 7. */
+export const answerCharactersPerValue = 5;
+
+/** Keeping long numbers exact takes 0.3 µs for each value, so longer answers have floats. */
+export const exactValuesMax = 150_000;
 
 /** Arrays and objects in any other answer. A long transcript has about 100,000 words. */
 export const answerBracketsMax = 1_000_000;

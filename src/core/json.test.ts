@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import { fc } from '../../tests/support/random.ts';
+import { jsonEscapesMax, jsonStringsMax } from './bounds.ts';
 import { exceededLimit, isDeeperThan } from './json.ts';
 
 const unlimited = Number.POSITIVE_INFINITY;
@@ -89,3 +90,29 @@ function namesOf(value: unknown): number {
   const own = Array.isArray(value) ? 0 : childrenOf(value).length;
   return childrenOf(value).reduce((sum: number, child) => sum + namesOf(child), own);
 }
+
+const many = (count: number, write: (n: number) => string) =>
+  `[${Array.from({ length: count }, (_, n) => write(n)).join(',')}]`;
+
+test.each([
+  ['names', (n: number) => `{"name ${n}":0}`],
+  ['short strings', (n: number) => `"s${n}"`],
+])('exceededLimit estimates the number of different %s', (_, write) => {
+  const limits = { levels: unlimited, names: unlimited };
+  const half = jsonStringsMax / 2;
+  expect(exceededLimit(many(half, write), limits)).toBeUndefined();
+  expect(exceededLimit(many(2 * jsonStringsMax, write), limits)).toBe('strings');
+  expect(
+    exceededLimit(
+      many(4 * half, (n) => write(n % half)),
+      limits,
+    ),
+  ).toBeUndefined();
+});
+
+test('exceededLimit counts escaped characters', () => {
+  const limits = { levels: unlimited, names: unlimited };
+  const escaped = (count: number) => `["${'\\\\'.repeat(count - 1)}","\\n"]`;
+  expect(exceededLimit(escaped(jsonEscapesMax), limits)).toBeUndefined();
+  expect(exceededLimit(escaped(jsonEscapesMax + 1), limits)).toBe('escapes');
+});

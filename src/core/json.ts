@@ -1,3 +1,5 @@
+import { jsonDepthMax, jsonEscapesMax, jsonStringsMax } from './bounds.ts';
+
 export type JsonObject = Record<string, unknown>;
 
 export function isObject(value: unknown): value is JsonObject {
@@ -43,6 +45,12 @@ export function parseJson(text: string): unknown {
   }
 }
 
+/** Returns false for text that would take seconds to parse, too. */
+export function isValidJson(text: string): boolean {
+  const limits = { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY };
+  return exceededLimit(text, limits) === undefined && parseJson(text) !== undefined;
+}
+
 type DefinedFields<F> = { [Name in keyof F]?: Exclude<F[Name], undefined> };
 
 /** Removes undefined fields, because an optional field can be absent but not undefined. */
@@ -61,24 +69,31 @@ export interface JsonLimits {
   readonly values?: number;
 }
 
+/** The limits of `JsonLimits`, and those that all texts have. */
+export type ExceededLimit = keyof JsonLimits | 'strings' | 'escapes';
+
 /**
  * Returns the first limit that a JSON text exceeds, or undefined. Counts brackets and colons
  * outside strings: a million levels would take 100 MB once parsed, and parsing a million distinct
- * names would take seconds. `totals` carries the count of names from one text to the next.
+ * names would take seconds. `totals` carries the counts from one text to the next.
  */
 export function exceededLimit(
   text: string,
   limits: JsonLimits,
-  totals = { names: 0 },
-): keyof JsonLimits | undefined {
+  totals: JsonTotals = new JsonTotals(),
+): ExceededLimit | undefined {
   let levels = 0;
-  let { names } = totals;
-  let values = 0;
+  let { names, values } = totals;
+  const { strings } = totals;
   const { values: valuesMax = Number.POSITIVE_INFINITY } = limits;
+  if (hasTooManyEscapes(text)) return 'escapes';
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
-    if (code === 0x22) index = endOfString(text, index);
-    else if (code === 0x3a) {
+    if (code === 0x22) {
+      const start = index + 1;
+      index = endOfString(text, index);
+      if (!strings.add(text, start, index)) return 'strings';
+    } else if (code === 0x3a) {
       if (++names > limits.names) return 'names';
     } else if (code === 0x2c) {
       if (++values > valuesMax) return 'values';
@@ -88,7 +103,47 @@ export function exceededLimit(
     } else if (code === 0x5d || code === 0x7d) levels--;
   }
   totals.names = names;
+  totals.values = values;
   return undefined;
+}
+
+/** A backslash outside of strings isn't valid JSON, so all of them are counted. */
+function hasTooManyEscapes(text: string): boolean {
+  let at = text.indexOf('\\');
+  for (let escapes = 1; at !== -1; escapes += 1) {
+    if (escapes > jsonEscapesMax) return true;
+    at = text.indexOf('\\', at + 2);
+  }
+  return false;
+}
+
+/** The parser compares only names and short strings with others. */
+const comparedLengthMax = 128;
+
+/** Unpredictable, so that no one can choose strings that aren't sampled. */
+const [hashSeed = 0] = crypto.getRandomValues(new Uint32Array(1));
+
+/** Estimates the number of different strings: counts those with a sixteenth of all hashes. */
+class DistinctStrings {
+  readonly #sampled = new Set<number>();
+
+  /** Returns false if there are too many. */
+  add(text: string, start: number, end: number): boolean {
+    if (end - start > comparedLengthMax) return true;
+    let hash = hashSeed;
+    for (let at = start; at < end; at++)
+      hash = Math.imul(hash ^ text.charCodeAt(at), 0x01_00_01_93);
+    if (hash >>> 28 !== 0) return true;
+    this.#sampled.add(hash);
+    return this.#sampled.size * 16 <= jsonStringsMax;
+  }
+}
+
+/** What all texts of a request or an answer contain together. */
+export class JsonTotals {
+  names = 0;
+  values = 0;
+  readonly strings = new DistinctStrings();
 }
 
 /**

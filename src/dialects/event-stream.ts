@@ -18,8 +18,8 @@ export const keepAlive = ': keep-alive\n\n';
  */
 export function escapeLineBreaks(events: string): string {
   let escaped = events;
-  for (const [character, escape] of lineBreakEscapes)
-    if (escaped.includes(character)) escaped = escaped.replaceAll(character, escape);
+  for (const [character, replacement] of lineBreakEscapes)
+    if (escaped.includes(character)) escaped = escaped.replaceAll(character, replacement);
   return escaped;
 }
 

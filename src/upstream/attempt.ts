@@ -2,7 +2,7 @@ import { AssertionError, strict as assert } from 'node:assert';
 import { errorBytesMax, eventBytesMax, replyBytesMax } from '../core/bounds.ts';
 import type { DeadlineWatcher } from '../core/deadlines.ts';
 import { GatewayError } from '../core/errors.ts';
-import { parseJson } from '../core/json.ts';
+import { isValidJson } from '../core/json.ts';
 import type { UrlInput } from '../core/request-info.ts';
 import { FrameDecoder, isFramed } from '../dialects/bedrock/upstream/frames.ts';
 import type {
@@ -272,7 +272,7 @@ async function readResponse<Reply>(
     return failed(malformed('The provider sent a response that is too long.'));
   const text = start + rest;
   const cut = cutFailure(options.offer.provider, response);
-  if (cut && parseJson(text) === undefined) return failed(cut);
+  if (cut && !isValidJson(text)) return failed(cut);
   // Some servers declare every answer as a stream.
   if (!stream && !(isStream && eventStart.test(text))) return toResult(options.readReply(text));
   const streamed = stream?.streamReply(text, options.context.identity);

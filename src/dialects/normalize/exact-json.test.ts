@@ -64,15 +64,30 @@ test('parseExact rejects too many values, nested or not', () => {
   const flat = (units: number) => `{"a":[${'[],'.repeat(units)}1]}`;
   const nested = `${'['.repeat(99)}${']'.repeat(99)},`;
   const inside = (units: number) => `{"a":[${nested.repeat(units)}1]}`;
-  expect(parseExact(flat(2_999_999))).toHaveProperty('a');
-  expect(parseExact(flat(3_000_000))).toBeUndefined();
+  const text = 'x'.repeat(10_000_000);
+  const withText = (units: number) => `["${text}",${flat(units)}]`;
+  expect(parseExact(withText(499_997))).toHaveProperty('length', 2);
+  expect(parseExact(withText(500_000))).toBeUndefined();
   expect(parseExact(inside(60_000))).toBeUndefined();
   expect(parseExact(`{"a":"${'[],'.repeat(3_000_000)}"}`)).toHaveProperty('a');
 });
 
-test('parseExact parses 32,768 tokens with 20 alternatives each', () => {
+test('parseExact rejects more values in a short text than in a long one', () => {
+  const zeros = `[${'0,'.repeat(900_000)}0]`;
+  expect(parseExact(zeros)).toBeUndefined();
+  expect(parseExact(`["${'x'.repeat(4_000_000)}",${zeros}]`)).toHaveProperty('length', 2);
+});
+
+test('parseExact does not keep long numbers exact among many values', () => {
+  const zeros = (count: number) =>
+    `[12345678901234567890,"${'x'.repeat(400_000)}"${',0'.repeat(count)}]`;
+  expect(JSON.stringify(parseExact(zeros(10)))).toStartWith('[12345678901234567890,');
+  expect(JSON.stringify(parseExact(zeros(150_000)))).toStartWith('[12345678901234567000,');
+});
+
+test('parseExact parses 5,500 tokens with 20 alternatives each', () => {
   const word = { token: ' the', logprob: -12.345678, bytes: [32, 116, 104, 101] };
   const token = JSON.stringify({ ...word, top_logprobs: Array.from({ length: 20 }, () => word) });
-  const tokens = `${token},`.repeat(32_768).slice(0, -1);
-  expect(parseExact(`{"content":[${tokens}]}`)).toHaveProperty('content.length', 32_768);
+  const tokens = `${token},`.repeat(5_500).slice(0, -1);
+  expect(parseExact(`{"content":[${tokens}]}`)).toHaveProperty('content.length', 5_500);
 });

@@ -2,7 +2,13 @@
  * Parses JSON without losing digits. Some servers send integers beyond 2^53, such as a `seed`. A
  * float would round them, so they keep their original digits.
  */
-import { answerValuesMax, jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
+import {
+  answerCharactersPerValue,
+  answerValuesMax,
+  exactValuesMax,
+  jsonDepthMax,
+  jsonNamesMax,
+} from '../../core/bounds.ts';
 import { exceededLimit, isDeeperThan, type JsonLimits, scanAboveLength } from '../../core/json.ts';
 
 /** May also match digits inside a string. That only costs time. */
@@ -44,32 +50,42 @@ function rawNumber(source: string, value: number): unknown {
   return number;
 }
 
-/** Answers may have any number of fields: the log probabilities of a single token have 60. */
-const answerLimits = {
-  levels: jsonDepthMax,
-  names: Number.POSITIVE_INFINITY,
-  values: answerValuesMax,
-};
-const argumentLimits = { ...answerLimits, names: jsonNamesMax };
+/**
+ * Answers may have any number of fields: the log probabilities of a single token have 60. An event
+ * can have fewer values than a complete answer, because several events can arrive in one turn.
+ */
+function answerLimitsFor({ length }: string): JsonLimits {
+  const values = Math.min(answerValuesMax, (scanAboveLength + length) / answerCharactersPerValue);
+  return { levels: jsonDepthMax, names: Number.POSITIVE_INFINITY, values };
+}
 
 /**
  * Parses the arguments of a tool call. Returns undefined for invalid JSON and for too many fields.
  */
 export function parseArguments(json: string): unknown {
-  return parseExact(json, argumentLimits);
+  return parseExact(json, { ...answerLimitsFor(json), names: jsonNamesMax });
 }
 
 /**
  * Parses like `JSON.parse`, but keeps long numbers exact. Returns undefined for text that isn't
  * JSON or is nested too deeply: serializing 200,000 levels takes seconds and overflows the stack.
  */
-export function parseExact(text: string, limits: JsonLimits = answerLimits): unknown {
-  if (text.length > scanAboveLength && exceededLimit(text, limits)) return undefined;
+export function parseExact(text: string, limits: JsonLimits = answerLimitsFor(text)): unknown {
+  const isLong = text.length > scanAboveLength;
+  if (isLong && exceededLimit(text, limits)) return undefined;
   try {
     const value: unknown = JSON.parse(text);
     if (text.length > depthCheckMinLength && isDeeperThan(jsonDepthMax, value)) return undefined;
-    return longNumber.test(text) ? JSON.parse(text, preserveLongInteger) : value;
+    return longNumber.test(text) && (!isLong || hasFewValues(text))
+      ? JSON.parse(text, preserveLongInteger)
+      : value;
   } catch {
     return undefined;
   }
+}
+
+function hasFewValues(text: string): boolean {
+  const unlimited = Number.POSITIVE_INFINITY;
+  const limits = { levels: unlimited, names: unlimited, values: exactValuesMax };
+  return exceededLimit(text, limits) === undefined;
 }

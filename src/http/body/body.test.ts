@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
 import {
   brotliCompressSync,
   deflateRawSync,
@@ -9,6 +9,7 @@ import {
 import { within } from '../../../tests/support/wait-until.ts';
 import { jsonDepthMax, jsonNamesMax } from '../../core/bounds.ts';
 import { GatewayError } from '../../core/errors.ts';
+import { turns } from '../../core/turns.ts';
 import { readBytes, readJson, readManagementBody } from './body.ts';
 
 const bytesMax = 1_000_000;
@@ -308,7 +309,8 @@ describe('readJson headers', () => {
 });
 
 test('readJson limits the number of fields across all objects', async () => {
-  const fields = (count: number) => Array.from({ length: count }, (_, i) => `"${i}":0`).join(',');
+  const fields = (count: number) =>
+    Array.from({ length: count }, (_, i) => `"${i % 1_000}":0`).join(',');
   const wide = (count: number) => `{"list":[{${fields(1_000)}}],"one":{${fields(count)}}}`;
   const fieldsLeft = jsonNamesMax - 1_002;
   const bytes = 4 * bytesMax;
@@ -327,6 +329,27 @@ test('readJson accepts at most 1,000,000 values, in flat and nested lists', asyn
   expect(await outcome(post(flat(499_999)), bytes)).toHaveProperty('a');
   expect(await outcome(post(flat(500_000)), bytes)).toBe(tooManyValues);
   expect(await outcome(post(nestedIn(10_000)), bytes)).toBe(tooManyValues);
+});
+
+test('readJson limits escaped characters and different short strings', async () => {
+  const bytes = 8 * bytesMax;
+  const escaped = `{"a":"${'\\n'.repeat(2_000_001)}"}`;
+  expect(await outcome(post(escaped), bytes)).toBe(
+    '400 The request body has more than 2000000 escaped characters.',
+  );
+  const strings = Array.from({ length: 200_000 }, (_, n) => `s${n}`);
+  expect(await outcome(post(JSON.stringify({ strings })), bytes)).toBe(
+    '400 The request body has more than 100000 different short strings.',
+  );
+});
+
+test('readJson takes a turn before it parses a body of more than 16 KB', async () => {
+  using pass = spyOn(turns, 'pass');
+  const filled = (length: number) => JSON.stringify({ a: 'x'.repeat(length - 8) });
+  await outcome(post(filled(16 * 1024)));
+  expect(pass).not.toHaveBeenCalled();
+  await outcome(post(filled(16 * 1024 + 1)));
+  expect(pass).toHaveBeenCalledTimes(1);
 });
 
 test('readManagementBody accepts up to 256 KiB, and no body at all', async () => {

@@ -10,14 +10,22 @@ import {
   bodyBytesPerSecondMin,
   bodyStallMs,
   jsonDepthMax,
+  jsonEscapesMax,
   jsonNamesMax,
+  jsonStringsMax,
   jsonValuesMax,
   rejectedBodyBytesMax,
   rejectedBodyMsMax,
 } from '../../core/bounds.ts';
 import { Deadline, DeadlineWatcher } from '../../core/deadlines.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
-import { exceededLimit, isDeeperThan, isObject, scanAboveLength } from '../../core/json.ts';
+import {
+  exceededLimit,
+  isDeeperThan,
+  isObject,
+  JsonTotals,
+  scanAboveLength,
+} from '../../core/json.ts';
 import { turns } from '../../core/turns.ts';
 import type { Exchange } from '../routes.ts';
 
@@ -40,6 +48,9 @@ export interface IncomingRequest {
   reserveMemory?(bytes: number): void;
 }
 
+/** Longer bodies are parsed one after the other, in turns with other requests. */
+const turnBytesMin = 16 * 1024;
+
 /** Reads a JSON object of bounded size and depth. Throws 400, 413, 415. */
 export async function readJson(incoming: IncomingRequest, bytesMax: number): Promise<JsonBody> {
   const { request } = incoming;
@@ -48,12 +59,13 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   const received = await readBytes(incoming, bytesMax);
   const bytes = encoding ? await decompress(received, encoding, incoming, bytesMax) : received;
   // Decoding and parsing 20 MB take about 50 ms each, and many bodies may arrive at the same time.
-  if (bytes.length > scanAboveLength) await turns.pass(bytes.length);
+  if (bytes.length > turnBytesMin) await turns.pass(bytes.length);
   const text = decode(bytes);
   const isLong = text.length > scanAboveLength;
   const names = isLong ? countNames(text) : undefined;
   if (isLong) await turns.pass(text.length);
   const value = parse(text);
+  if (isLong) await turns.pass(text.length);
   if (!isObject(value)) throw invalidRequest('The request body must be a JSON object.');
   // A text that is shorter than the limit can't nest too deeply, and a long one was scanned above.
   const mayBeDeep = !isLong && text.length > jsonDepthMax;
@@ -64,17 +76,21 @@ export async function readJson(incoming: IncomingRequest, bytesMax: number): Pro
   return { value, text, bytes, ...(names === undefined ? {} : { names }) };
 }
 
+const tooMany = {
+  names: `${jsonNamesMax} fields`,
+  values: `${jsonValuesMax} values`,
+  strings: `${jsonStringsMax} different short strings`,
+  escapes: `${jsonEscapesMax} escaped characters`,
+};
+
 /** Returns the number of names in a JSON text. Throws 400 if it exceeds a limit. */
 function countNames(text: string): number {
   const limits = { levels: jsonDepthMax, names: jsonNamesMax, values: jsonValuesMax };
-  const totals = { names: 0 };
+  const totals = new JsonTotals();
   const excess = exceededLimit(text, limits, totals);
   if (excess === 'levels') throw tooDeep();
-  if (excess === 'names') {
-    throw invalidRequest(`The request body has more than ${jsonNamesMax} fields.`);
-  }
-  if (excess === 'values') {
-    throw invalidRequest(`The request body has more than ${jsonValuesMax} values.`);
+  if (excess !== undefined) {
+    throw invalidRequest(`The request body has more than ${tooMany[excess]}.`);
   }
   return totals.names;
 }

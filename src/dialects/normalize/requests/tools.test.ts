@@ -31,6 +31,14 @@ test('rejectTooManyArguments counts the fields of all calls', () => {
   expect(rejecting(...Array<string>(100).fill(hundredth), names(1))).toThrow(message);
 });
 
+test('rejectTooManyArguments counts the values of all calls', () => {
+  const values = (count: number) => `{"a":[${'0,'.repeat(count - 2)}0]}`;
+  expect(rejecting(values(500_000), values(500_000))).not.toThrow();
+  expect(rejecting(values(500_000), values(500_001))).toThrow(
+    'The arguments of tool calls have too many values.',
+  );
+});
+
 test('rejectTooManyArguments counts the call after an unterminated string', () => {
   expect(rejecting('{"', names(150_001))).toThrow(message);
 });

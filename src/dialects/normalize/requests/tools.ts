@@ -1,6 +1,6 @@
-import { jsonNamesMax } from '../../../core/bounds.ts';
+import { jsonNamesMax, jsonValuesMax } from '../../../core/bounds.ts';
 import { invalidRequest } from '../../../core/errors.ts';
-import { exceededLimit, isObject } from '../../../core/json.ts';
+import { exceededLimit, isObject, JsonTotals } from '../../../core/json.ts';
 import type { Prompt, ToolCallPart, Turn } from '../../../core/prompt.ts';
 import { parseArguments } from '../exact-json.ts';
 
@@ -32,19 +32,22 @@ export function callsIn(turns: readonly Turn[]): readonly ToolCallPart[] {
 const fieldLengthMin = 5;
 
 /**
- * Throws 400 if the arguments of all calls together have too many fields. Arguments are JSON inside
- * a JSON string, so their fields weren't counted with those of the request. Some upstreams require
- * the arguments as objects.
+ * Throws 400 if the arguments of all calls together have too many fields or values. Arguments are
+ * JSON inside a JSON string, so theirs weren't counted with those of the request. Some upstreams
+ * require the arguments as objects.
  */
 export function rejectTooManyArguments({ turns }: Prompt): void {
   const texts = callsIn(turns).map((call) => call.arguments);
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= jsonNamesMax * fieldLengthMin) return;
-  const limits = { levels: Number.POSITIVE_INFINITY, names: jsonNamesMax };
-  const counted = { names: 0 };
+  const unlimited = Number.POSITIVE_INFINITY;
+  const limits = { levels: unlimited, names: jsonNamesMax, values: jsonValuesMax };
+  const totals = new JsonTotals();
   for (const text of texts) {
-    if (exceededLimit(text, limits, counted) === undefined) continue;
-    throw invalidRequest(`The arguments of tool calls have more than ${jsonNamesMax} fields.`);
+    const excess = exceededLimit(text, limits, totals);
+    if (excess === undefined) continue;
+    const most = excess === 'names' ? `more than ${jsonNamesMax} fields` : 'too many values';
+    throw invalidRequest(`The arguments of tool calls have ${most}.`);
   }
 }
 
