@@ -1,6 +1,6 @@
 /**
  * An upstream that attacks the gateway. The model's name selects what it sends: noise as fast as
- * the gateway reads it, or a normal reply. It also serves a large image.
+ * the gateway reads it, or a normal reply. It also serves endless audio and a large image.
  * Run it with `bun bench/hostile-upstream.ts`.
  */
 import { createServer, type Socket } from 'node:net';
@@ -40,8 +40,10 @@ const answer = reply(
 );
 const image = reply('image/png', Buffer.alloc(imageBytes, '\x89PNG\r\n\x1a\n', 'latin1'));
 
-/** Sends the same bytes until the gateway stops reading them. */
-function sendNoise(socket: Socket, text: string): void {
+const audioHead = 'HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\n\r\n';
+
+/** Sends the same bytes after a head until the gateway stops reading them. */
+function sendNoise(socket: Socket, text: string, head = streamHead + eventOf('Hello')): void {
   const piece = Buffer.from(text.repeat(Math.ceil(pieceBytes / text.length)));
   let sent = 0;
   const send = () => {
@@ -52,8 +54,15 @@ function sendNoise(socket: Socket, text: string): void {
     socket.end();
   };
   socket.on('drain', send);
-  socket.write(streamHead + eventOf('Hello'));
+  socket.write(head);
   send();
+}
+
+/** Returns an image as the URL of the large image. */
+function generatedImage(): string {
+  const address = server.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  return JSON.stringify({ data: [{ url: `http://127.0.0.1:${port}/image.png` }] });
 }
 
 const server = createServer((socket) => {
@@ -82,6 +91,8 @@ const server = createServer((socket) => {
     received = '';
     if (isImage) socket.write(image);
     else if (text !== undefined) sendNoise(socket, text);
+    else if (model === 'voice') sendNoise(socket, 'audio', audioHead);
+    else if (model === 'drawing') socket.write(reply('application/json', generatedImage()));
     else if (missing <= 0) socket.write(answer);
   });
 });

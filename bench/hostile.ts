@@ -1,7 +1,7 @@
 /**
  * Attacks a gateway and prints for each attack how long the event loop was blocked, the latency of
  * another tenant before and during the attack, and the memory. Run it with `bun bench/hostile.ts`,
- * or with words from the names of scenarios to run only those. It takes about 3 minutes and needs
+ * or with words from the names of scenarios to run only those. It takes about 4 minutes and needs
  * Linux.
  */
 import { createSocket } from 'node:dgram';
@@ -37,6 +37,9 @@ const times = <T>(count: number, make: (n: number) => T) =>
 const chat = (model: string, content: unknown, more: object = {}) =>
   JSON.stringify({ model: `bench/${model}`, messages: [{ role: 'user', content }], ...more });
 
+const speech = (more: object) =>
+  JSON.stringify({ model: 'bench/voice', input: 'Hi.', voice: 'alloy', ...more });
+
 /** Sends a request, and reads and discards the answer. */
 async function post({ url, signal }: Target, path: string, body: string, key = clientKey) {
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` };
@@ -49,20 +52,19 @@ async function repeat({ signal }: Target, call: () => Promise<unknown>): Promise
   while (!signal.aborted) await call().catch(() => undefined);
 }
 
-/** Opens a stream and never reads it. */
-function neverRead({ url, signal }: Target): Promise<Socket> {
+/** Sends a request and never reads its answer. */
+function neverRead({ url, signal }: Target, path: string, body: string): Socket {
   const { hostname, port } = new URL(url);
-  const body = chat('words', 'Hi.', { stream: true });
   const socket = connect(Number(port), hostname, () => {
     socket.write(
-      `POST /v1/chat/completions HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer ${clientKey}\r\n` +
+      `POST ${path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer ${clientKey}\r\n` +
         `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     socket.pause();
   });
   socket.on('error', () => undefined);
   signal.addEventListener('abort', () => socket.destroy());
-  return Promise.resolve(socket);
+  return socket;
 }
 
 const untilEnd = ({ signal }: Target) => once(signal, 'abort');
@@ -76,6 +78,15 @@ const noiseScenario = (name: string, model: string): Scenario => ({
   },
 });
 
+const neverReadScenario = (name: string, path: string, body: string): Scenario => ({
+  name: `2  200 clients that never read ${name}`,
+  clients: 200,
+  attack: async (target) => {
+    times(200, () => neverRead(target, path, body));
+    await untilEnd(target);
+  },
+});
+
 const silentHosts = (name: string) =>
   times(16, (n) => ({ type: 'image_url', image_url: { url: `http://${name}-${n}.example/` } }));
 
@@ -86,14 +97,8 @@ const scenarios: readonly Scenario[] = [
   noiseScenario('streams of data:{}', 'empty-objects'),
   noiseScenario('streams of split events', 'split-events'),
   noiseScenario('streams of letters', 'letters'),
-  {
-    name: '2  200 clients that never read',
-    clients: 200,
-    attack: async (target) => {
-      await Promise.all(times(200, () => neverRead(target)));
-      await untilEnd(target);
-    },
-  },
+  neverReadScenario('text', '/v1/chat/completions', chat('words', 'Hi.', { stream: true })),
+  neverReadScenario('audio', '/v1/audio/speech', speech({})),
   {
     name: '2  24 bodies of 20 MB',
     attack: async (target) => {
@@ -113,11 +118,37 @@ const scenarios: readonly Scenario[] = [
     },
   },
   {
+    name: '4  webhooks and base URLs',
+    attack: async (target) => {
+      const { url, signal } = target;
+      const headers = { authorization: `Bearer ${managerKey}` };
+      const saveKey = (n: number) => {
+        const base_url = `http://base-${n}.example/v1`;
+        const body = JSON.stringify({ api_key: 'sk-own-01234567', base_url });
+        return fetch(`${url}/api/v1/byok/vendor`, { method: 'PUT', headers, body, signal });
+      };
+      const createJob = (n: number) =>
+        post(target, '/v1/jobs', speech({ webhook_url: `http://hook-${n}.example/` }));
+      await Promise.all([
+        ...times(10, (n) => repeat(target, () => saveKey(n))),
+        ...times(10, (n) => repeat(target, () => createJob(n))),
+      ]);
+    },
+  },
+  {
     name: '5  12 images of 24 MB',
     attack: async (target) => {
       const image_url = { url: `${target.upstreamUrl}/image.png` };
       const body = chat('inline', [{ type: 'image_url', image_url }]);
       const send = () => repeat(target, () => post(target, '/v1/chat/completions', body));
+      await Promise.all(times(12, send));
+    },
+  },
+  {
+    name: '5  12 generated images of 24 MB',
+    attack: async (target) => {
+      const body = JSON.stringify({ model: 'bench/drawing', prompt: 'A cat.' });
+      const send = () => repeat(target, () => post(target, '/v1/images/generations', body));
       await Promise.all(times(12, send));
     },
   },
@@ -161,18 +192,45 @@ function configFor(upstreamUrl: string): object {
   return {
     private_addresses: ['127.0.0.1'],
     providers: {
-      vendor,
+      vendor: { ...vendor, byok_base_url: true },
       'vendor-inline': { ...vendor, quirks: { remote_images: 'inline' } },
     },
     limits: { requests_per_minute: 10 ** 9, concurrent_requests: 10 ** 6, body_bytes: 21_000_000 },
-    models: models.map((model) => ({
-      id: `bench/${model}`,
-      name: model,
-      context_length: 10_000_000,
-      input_modalities: ['text', 'image'],
-      output_modalities: ['text'],
-      endpoints: [{ provider: model === 'inline' ? 'vendor-inline' : 'vendor', model, pricing }],
-    })),
+    models: [
+      ...models.map((model) => ({
+        id: `bench/${model}`,
+        name: model,
+        context_length: 10_000_000,
+        input_modalities: ['text', 'image'],
+        output_modalities: ['text'],
+        endpoints: [{ provider: model === 'inline' ? 'vendor-inline' : 'vendor', model, pricing }],
+      })),
+      {
+        id: 'bench/voice',
+        name: 'voice',
+        input_modalities: ['text'],
+        output_modalities: ['audio'],
+        features: ['speech'],
+        speech: {
+          style: 'mapped',
+          voices: { alloy: 'alloy' },
+          default_voice: 'alloy',
+          input_characters_max: 4_096,
+          input_bytes_max: 16_384,
+          instructions: false,
+          reports_usage: false,
+        },
+        endpoints: [{ provider: 'vendor', model: 'voice', pricing: { characters: '15' } }],
+      },
+      {
+        id: 'bench/drawing',
+        name: 'drawing',
+        input_modalities: ['text'],
+        output_modalities: ['image'],
+        features: ['image_generation'],
+        endpoints: [{ provider: 'vendor', model: 'drawing', pricing: { output_image: '0.04' } }],
+      },
+    ],
   };
 }
 
