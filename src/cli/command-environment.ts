@@ -52,6 +52,7 @@ export const commandEnvironment: CommandEnvironment = {
     const store = await openStore(config.database.reveal(), mustExist);
     const { database, directory, credentials, creditStore, keySpending, statements } = store;
     const { now } = await StoreClock.open(database);
+    const { port, admin } = config.server;
     return {
       now,
       directory,
@@ -66,7 +67,7 @@ export const commandEnvironment: CommandEnvironment = {
       },
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       rejectionReason: rejectionReasonBy(
-        policyWith(config.privateAddresses, () => config.server.port),
+        policyWith(config.privateAddresses, () => [port, ...(admin ? [admin.port] : [])]),
       ),
       changed: () => undefined,
       skills: new SkillService({

@@ -1,5 +1,5 @@
 import type { WorkerContext } from '../compose/build.ts';
-import type { Config } from '../config/config.ts';
+import type { Config, ListenAddress } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import type { Flags } from '../config/load.ts';
 import { everySection, loadConfig, readConfigText } from '../config/load.ts';
@@ -215,14 +215,26 @@ function workerArgs(flags: Flags, port: number, workers: number): string[] {
  * are shown only once, so it must not print them and then fail to listen.
  */
 function probePort(config: Config, flags: Flags): number {
-  const { host: hostname, port } = config.server;
+  const { admin } = config.server;
   try {
-    const probe = Bun.listen({ hostname, port, socket: { data() {} } });
-    probe.stop(true);
-    return probe.port;
+    if (admin) freePort(admin);
+  } catch (error) {
+    const where = `${admin?.host}:${admin?.port}`;
+    throw new Error(
+      `Can't listen on ${where}, as server.admin_port says: ${failureMessage(error)}`,
+    );
+  }
+  try {
+    return freePort(config.server);
   } catch (error) {
     throw new Error(listenError(config, flags, error));
   }
+}
+
+function freePort({ host: hostname, port }: ListenAddress): number {
+  const probe = Bun.listen({ hostname, port, socket: { data() {} } });
+  probe.stop(true);
+  return probe.port;
 }
 
 function listenError(config: Config, flags: Flags, error: unknown): string {

@@ -60,7 +60,7 @@ function startupBanner(
   secretsFile?: string,
 ): string {
   const { firstSecrets, engine } = ready;
-  const { publicUrl, host } = config.server;
+  const { publicUrl, host, admin } = config.server;
   const ownUrl = `http://${hostInUrl(host)}:${ready.port}`;
   const url = publicUrl ?? localUrl({ host, port: ready.port });
   const data = engine === 'sqlite' ? `data in ${config.dataDir}` : `data in ${engine}`;
@@ -72,6 +72,9 @@ function startupBanner(
     ...(workers > 1 ? [aboutWorkers(workers, config)] : []),
     ...(publicUrl === null || url === ownUrl ? [] : [`Public URL: ${url}`]),
     `Dashboard: ${url}/dashboard`,
+    ...(admin
+      ? [`Admin API, metrics, and the operator's dashboard: ${localUrl(admin)}/dashboard`]
+      : []),
   ];
   if (!firstSecrets) {
     lines.push(`Create a key: ${commandLine('keys create', '--name "my app"', flags)}`);

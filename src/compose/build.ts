@@ -3,7 +3,8 @@ import type { Config, Model } from '../config/config.ts';
 import { planReload, type ReloadResult } from '../config/reload.ts';
 import { version } from '../config/version.ts';
 import { runPeriodically } from '../core/periodic-task.ts';
-import { HttpServer, StartupServer } from '../http/server.ts';
+import { HttpServer } from '../http/server.ts';
+import { StartupServer } from '../http/startup-server.ts';
 import { chatModelOf } from '../route/capability.ts';
 import { toOutageError } from '../store/errors.ts';
 import { openStore, type Store, waitForStore } from '../store/open.ts';
@@ -83,6 +84,7 @@ async function assemble(
     routes: configured.routes,
     ...{ authenticator, log },
     responseCounts: telemetry.responseCounts,
+    hasAdminListener: config.server.admin !== null,
     trustedProxies: config.server.trustedProxies,
     countRead: ({ tenantId }) => configured.readRate.take(tenantId),
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
@@ -97,7 +99,9 @@ async function assemble(
     engine: store.database.engine,
     listen(sharesPort = false) {
       void retention?.run();
-      const { host, port: requestedPort } = config.server;
+      const { host, port: requestedPort, admin } = config.server;
+      // Listen on this one first, because the other one starts to serve requests.
+      if (admin) server.listenForAdmin(admin.host, admin.port, sharesPort);
       services.listenPort.port = server.listen(host, requestedPort, sharesPort, startupServer);
       return services.listenPort.port;
     },

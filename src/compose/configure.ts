@@ -41,7 +41,9 @@ export function configure(
   const { bodyBytes, bodyMemoryBytes } = config.limits;
   bodyMemoryBudget.raise(Math.max(4 * bodyBytes, bodyMemoryBytes ?? 0));
   const admission = new Admission({ ...counters, defaults: config.limits });
-  const addressPolicy = policyWith(config.privateAddresses, () => listenPort.port);
+  const { admin } = config.server;
+  const ownPorts = () => [listenPort.port, ...(admin ? [admin.port] : [])];
+  const addressPolicy = policyWith(config.privateAddresses, ownPorts);
   const deps = { ...services, config, catalog, catalogOf, admission, addressPolicy };
   const stages = createStages(deps);
   const routes = createRoutes({ ...deps, stages }, isDraining);

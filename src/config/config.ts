@@ -9,6 +9,8 @@ export interface Config {
   readonly server: {
     readonly host: string;
     readonly port: number;
+    /** The only listener of the admin API and the metrics. Null: the listener of the other APIs. */
+    readonly admin: ListenAddress | null;
     /** Null: the origin that the client used, or host and port if there is no client. */
     readonly publicUrl: string | null;
     readonly drainSeconds: number;
@@ -72,6 +74,11 @@ export interface Config {
   readonly previousSecretKey: Secret | null;
   /** The configuration file, for the startup message. */
   readonly source: string;
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
 }
 
 export interface WebSearch {

@@ -74,6 +74,15 @@ test.each(['required', 'any'])('tool_choice_required accepts %s', (word) => {
   expect(config.providers.get('mine')?.quirks).toMatchObject(quirks);
 });
 
+test('rejects an admin port that is the public port, and listens on loopback by default', () => {
+  const message = 'server.admin_port must differ from server.port';
+  expect(() => load({ server: { admin_port: 8080 } })).toThrow(message);
+  expect(() => load({ server: { port: 81, admin_port: 81 } })).toThrow(message);
+  const { server } = load({ server: { admin_port: 81 } });
+  expect(server.admin).toEqual({ host: '127.0.0.1', port: 81 });
+  expect(load({ server: { admin_host: '::1' } }).server.admin).toBeNull();
+});
+
 test('api_key: null in the file overrides a key in the environment', () => {
   const openai = { base_url: provider.base_url, api_key: null };
   const config = load({ providers: { openai } }, { OPENAI_API_KEY: 'sk-live-0123456789' });

@@ -53,11 +53,8 @@ describe('loadConfig without settings', () => {
 
   test('uses the documented defaults', () => {
     expect(config.server).toEqual({
-      host: '127.0.0.1',
-      port: 8080,
-      publicUrl: null,
-      drainSeconds: 600,
-      ...{ databaseWaitSeconds: 12, trustedProxies: [] },
+      ...{ host: '127.0.0.1', port: 8080, admin: null, publicUrl: null },
+      ...{ drainSeconds: 600, databaseWaitSeconds: 12, trustedProxies: [] },
     });
     expect(config.dataDir).toBe('./data');
     expect(config.database.reveal()).toBe('sqlite:./data/tollgate.db');
@@ -101,6 +98,7 @@ describe('loadConfig precedence', () => {
     DATABASE_URL: 'postgres://env',
     REDIS_URL: 'redis://env',
     OBJECTS_URL: 's3://env/prefix',
+    ...{ ADMIN_HOST: '::1', ADMIN_PORT: '9002' },
   };
   const written = {
     server: { host: '::1', port: 9000, drain_seconds: 5 },
@@ -121,6 +119,7 @@ describe('loadConfig precedence', () => {
     expect(config.dataDir).toBe('/var/env');
     expect(config.database.reveal()).toBe('postgres://env');
     expect(config.redis?.reveal()).toBe('redis://env');
+    expect(config.server.admin).toEqual({ host: '::1', port: 9002 });
     expect(config.objects.reveal()).toBe('s3://env/prefix');
   });
 

@@ -4,7 +4,7 @@ import { addressRange, parsePrivateTarget } from '../core/network-address.ts';
 import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import { builtinCatalog } from './catalog/index.ts';
-import type { Config } from './config.ts';
+import type { Config, ListenAddress } from './config.ts';
 import { readBootstrap, readS3Credentials, readSecretKey, readTracing } from './environment.ts';
 import { mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
@@ -137,6 +137,7 @@ function assemble(
     server: {
       host: file.server?.host ?? '127.0.0.1',
       port: file.server?.port ?? 8080,
+      admin: readAdminAddress(file, problems),
       publicUrl: publicUrl?.replace(/\/+$/, '') ?? null,
       drainSeconds: file.server?.drain_seconds ?? 600,
       databaseWaitSeconds: file.server?.database_wait_seconds ?? 12,
@@ -183,6 +184,16 @@ const privateAddressRule =
   'Use a full host name without * or a port, or an IP address or range inside 10.0.0.0/8, ' +
   '172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, 127.0.0.0/8, fc00::/7, or ::1. A metadata ' +
   'service is never allowed.';
+
+function readAdminAddress(file: ConfigFile, problems: ConfigProblem[]): ListenAddress | null {
+  const { admin_host: host = '127.0.0.1', admin_port: port, port: publicPort } = file.server ?? {};
+  if (!port) return null;
+  if (port === (publicPort ?? 8080)) {
+    const message = 'must differ from server.port, because each listener needs its own port';
+    problems.push({ path: 'server.admin_port', message });
+  }
+  return { host, port };
+}
 
 function readTrustedProxies(file: ConfigFile, problems: ConfigProblem[]): readonly string[] {
   const entries = file.server?.trusted_proxies ?? [];
@@ -301,6 +312,8 @@ function overridesOf(flags: Flags, environment: Environment): Override[] {
   const candidates: [Override['path'], string, string | undefined][] = [
     [['server', 'host'], 'HOST', environment.HOST],
     [['server', 'port'], 'PORT', environment.PORT],
+    [['server', 'admin_host'], 'ADMIN_HOST', environment.ADMIN_HOST],
+    [['server', 'admin_port'], 'ADMIN_PORT', environment.ADMIN_PORT],
     [['data_dir'], 'TOLLGATE_DATA_DIR', environment.TOLLGATE_DATA_DIR],
     [['database'], 'DATABASE_URL', environment.DATABASE_URL],
     [['redis'], 'REDIS_URL', environment.REDIS_URL],

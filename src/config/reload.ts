@@ -4,6 +4,8 @@ import type { Config } from './config.ts';
 const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
   'server.host': ({ server }) => server.host,
   'server.port': ({ server }) => server.port,
+  'server.admin_host': ({ server }) => server.admin?.host,
+  'server.admin_port': ({ server }) => server.admin?.port,
   data_dir: ({ dataDir }) => dataDir,
   database: ({ database }) => database.reveal(),
   redis: ({ redis }) => redis?.reveal(),
@@ -28,12 +30,12 @@ export function planReload(running: Config, requested: Config): ReloadResult {
   const needRestart = Object.entries(restartOptions)
     .filter(([, read]) => read(running) !== read(requested))
     .map(([name]) => name);
-  const { host, port } = running.server;
+  const { host, port, admin } = running.server;
   return {
     needRestart,
     config: {
       ...requested,
-      server: { ...requested.server, host, port },
+      server: { ...requested.server, host, port, admin },
       dataDir: running.dataDir,
       database: running.database,
       redis: running.redis,

@@ -11,6 +11,8 @@ export const configFileSchema = strictObject({
   server: strictObject({
     host: Type.String({ minLength: 1 }),
     port: integer(0, 65_535),
+    admin_host: Type.String({ minLength: 1 }),
+    admin_port: nullable(integer(1, 65_535)),
     public_url: httpUrl('https://gateway.example.com'),
     drain_seconds: integer(0, 86_400),
     database_wait_seconds: integer(0, 86_400),

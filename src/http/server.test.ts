@@ -7,10 +7,12 @@ import { Authenticator } from '../auth/authenticate.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError, invalidRequest } from '../core/errors.ts';
 import { createLog } from '../telemetry/log.ts';
+import type { Handlers } from './listener.ts';
 import { json } from './reply.ts';
 import type { Exchange } from './routes.ts';
-import { type Handlers, HttpServer, StartupServer } from './server.ts';
+import { HttpServer } from './server.ts';
 import { disconnectWhenStalled } from './stalled-client.ts';
+import { StartupServer } from './startup-server.ts';
 
 /** The runtime counts in steps of four seconds. */
 const idleSeconds = 4;

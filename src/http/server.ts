@@ -1,13 +1,7 @@
 import type { Authenticator } from '../auth/authenticate.ts';
 import { bodyBytesPerSecondMin, clientStallMs } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
-import {
-  asGatewayError,
-  GatewayError,
-  invalidRequest,
-  shuttingDown,
-  unavailable,
-} from '../core/errors.ts';
+import { asGatewayError, GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { type Log, reason } from '../telemetry/log.ts';
 import { OutageLog } from '../telemetry/outage-log.ts';
@@ -15,17 +9,12 @@ import type { ResponseCounts } from '../telemetry/traffic.ts';
 import { authorizeAdmin, authorizeKey, scopeError } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { discardUnread } from './body/body.ts';
+import { defaultIdleSeconds, type Handlers, listenOptions, preflight } from './listener.ts';
 import { needsExactSpelling } from './paths.ts';
 import { errorReply } from './reply.ts';
 import { Router } from './router.ts';
 import { Exchange, type KeyedRoute, type Route } from './routes.ts';
-import { healthRoutes } from './system/probes.ts';
-
-/**
- * How long a connection may be idle between requests, or keep sending a rejected body. It exceeds
- * the idle timeout of load balancers, because they must close idle connections first.
- */
-const defaultIdleSeconds = 120;
+import type { StartupServer } from './startup-server.ts';
 
 /** How often a draining server checks for running requests. */
 const drainPollMs = 50;
@@ -41,6 +30,8 @@ interface ServerDeps {
   readonly idleSeconds?: number;
   /** Proxies whose `X-Forwarded-For` names the client: addresses and ranges. */
   readonly trustedProxies?: readonly string[];
+  /** True if only the admin listener serves the admin API and the metrics. */
+  readonly hasAdminListener?: boolean;
   /** Counts a request that isn't a model call. Throws 429. */
   countRead?(caller: Caller): void;
   /** Writes rate-limit headers for a request that doesn't count toward the limit. */
@@ -49,19 +40,27 @@ interface ServerDeps {
   mapError?(error: unknown): GatewayError | undefined;
 }
 
+/** A socket that accepts requests, with the routes that it serves. */
+interface Listener {
+  router: Router;
+  server: Bun.Server<undefined> | undefined;
+}
+
 /** Dispatches requests to routes, checks access, and turns errors into responses. */
 export class HttpServer {
   readonly #deps: Omit<ServerDeps, 'routes'>;
-  #router: Router;
+  readonly #public: Listener;
+  /** Unused unless the admin API has its own listener. */
+  readonly #admin: Listener;
   readonly #outages: OutageLog;
   readonly #audit: AuditLog;
   readonly #idleSeconds: number;
-  #server: Bun.Server<undefined> | undefined;
   #draining = false;
 
   constructor({ routes, ...deps }: ServerDeps) {
     this.#deps = deps;
-    this.#router = new Router(routes);
+    this.#public = { router: this.#publicRouter(routes), server: undefined };
+    this.#admin = { router: adminRouter(routes), server: undefined };
     this.#outages = new OutageLog(deps.log);
     this.#audit = new AuditLog(deps.log, deps.trustedProxies ?? []);
     this.#idleSeconds = deps.idleSeconds ?? defaultIdleSeconds;
@@ -69,7 +68,13 @@ export class HttpServer {
 
   /** Replaces the routes for new requests; running requests keep their handlers. */
   replaceRoutes(routes: readonly Route[]): void {
-    this.#router = new Router(routes);
+    this.#public.router = this.#publicRouter(routes);
+    this.#admin.router = adminRouter(routes);
+  }
+
+  #publicRouter(routes: readonly Route[]): Router {
+    const { hasAdminListener } = this.#deps;
+    return new Router(hasAdminListener ? routes.filter((route) => !isOfOperator(route)) : routes);
   }
 
   periodicTasks(): PeriodicTask[] {
@@ -77,7 +82,7 @@ export class HttpServer {
   }
 
   get openRequests(): number {
-    return this.#server?.pendingRequests ?? 0;
+    return this.#servers().reduce((sum, { pendingRequests }) => sum + pendingRequests, 0);
   }
 
   get draining(): boolean {
@@ -86,18 +91,32 @@ export class HttpServer {
 
   /** Starts listening. Returns the port, which the system chooses if `port` is 0. */
   listen(host: string, port: number, reusePort = false, startupServer?: StartupServer): number {
-    const serveExact = (request: Request) => this.#serve(request, true);
-    const handlers: Handlers = {
+    const handlers = this.#handlersOf(this.#public);
+    this.#public.server =
+      startupServer?.handOff(handlers) ??
+      Bun.serve({ ...listenOptions(host, port, reusePort, this.#idleSeconds), ...handlers });
+    return this.#public.server.port ?? port;
+  }
+
+  /** Starts the listener of the admin API and the metrics. */
+  listenForAdmin(host: string, port: number, reusePort = false): void {
+    const options = listenOptions(host, port, reusePort, this.#idleSeconds);
+    this.#admin.server = Bun.serve({ ...options, ...this.#handlersOf(this.#admin) });
+  }
+
+  #handlersOf(listener: Listener): Handlers {
+    const serveExact = (request: Request) => this.#serve(request, listener, true);
+    return {
       // Bun resolves dots in URLs, so `/v1/../admin` looks like `/admin` to `fetch`. But it matches
       // these routes against the path that the client sent, as a proxy does.
       routes: { '/admin/*': serveExact, '/metrics': serveExact },
-      fetch: (request) => this.#serve(request, false),
+      fetch: (request) => this.#serve(request, listener, false),
       error: (error) => this.#handleUnexpectedError(error),
     };
-    this.#server =
-      startupServer?.handOff(handlers) ??
-      Bun.serve({ ...listenOptions(host, port, reusePort, this.#idleSeconds), ...handlers });
-    return this.#server.port ?? port;
+  }
+
+  #servers(): Bun.Server<undefined>[] {
+    return [this.#public.server, this.#admin.server].filter((server) => server !== undefined);
   }
 
   /**
@@ -107,13 +126,13 @@ export class HttpServer {
   async drain(seconds: number, abortRequests: () => void = () => {}): Promise<void> {
     this.#draining = true;
     // Otherwise clients would send their next requests on idle connections.
-    this.#server?.closeIdleConnections();
+    for (const server of this.#servers()) server.closeIdleConnections();
     await this.#waitUntilIdle(seconds * 1000);
     if (this.openRequests > 0) {
       abortRequests();
       await this.#waitUntilIdle(abortGraceMs);
     }
-    await this.#server?.stop(true);
+    await Promise.all(this.#servers().map((server) => server.stop(true)));
     this.#outages.flush();
   }
 
@@ -127,39 +146,36 @@ export class HttpServer {
     }
   }
 
-  async #serve(request: Request, isExact: boolean): Promise<Response> {
+  async #serve(request: Request, listener: Listener, isExact: boolean): Promise<Response> {
     const exchange = new Exchange(request);
-    exchange.setIdleTimeout = (seconds) => this.#server?.timeout(request, seconds);
+    exchange.setIdleTimeout = (seconds) => listener.server?.timeout(request, seconds);
     exchange.reportLateError = this.#reportLateError;
+    const peer = () => listener.server?.requestIP(request)?.address;
     let response: Response;
     try {
-      response = await this.#dispatch(exchange, isExact);
+      response = await this.#dispatch(exchange, listener.router, isExact);
       this.#extendIdleTimeout(exchange);
     } catch (error) {
       if (error instanceof GatewayError && error.symbol === 'invalid_api_key') {
-        this.#audit.signInFailed(exchange, this.#peerOf(request));
+        this.#audit.signInFailed(exchange, peer());
       }
       await discardUnread(exchange);
       response = this.#toErrorResponse(exchange, error);
       // Limit the wait, because the client may never read the error.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
-    if (exchange.change) this.#audit.changed(exchange, exchange.change, this.#peerOf(request));
+    if (exchange.change) this.#audit.changed(exchange, exchange.change, peer());
     this.#deps.responseCounts?.count(exchange.pattern, response.status);
     return response;
   }
 
-  #peerOf(request: Request): string | undefined {
-    return this.#server?.requestIP(request)?.address;
-  }
-
-  #dispatch(exchange: Exchange, isExact: boolean): Response | Promise<Response> {
+  #dispatch(exchange: Exchange, router: Router, isExact: boolean): Response | Promise<Response> {
     const { request } = exchange;
     if (request.method === 'OPTIONS') return preflight(exchange);
     const method = request.method === 'HEAD' ? 'GET' : request.method;
+    const match = router.match(method, exchange.path);
+    if (!match) throw unknownRoute(method, exchange, router);
     if (!isExact && needsExactSpelling(exchange.path)) throw inexactSpelling(exchange);
-    const match = this.#router.match(method, exchange.path);
-    if (!match) throw this.#unknownRoute(method, exchange);
     exchange.setMatch(match);
     const { route } = match;
     if (route.access === 'public') return route.handle(exchange);
@@ -209,31 +225,6 @@ export class HttpServer {
     setIdleTimeout(seconds * 1000 <= clientStallMs ? seconds : 0);
   }
 
-  #unknownRoute(method: string, exchange: Exchange): GatewayError {
-    const { path, request } = exchange;
-    const allowed = this.#router.methodsOf(path);
-    // Naming the method GET in the error would confuse a WebSocket client.
-    const isWebSocket = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
-    const [firstAllowed] = allowed;
-    if (firstAllowed) {
-      const { errorShape } = this.#router.match(firstAllowed, path)?.route ?? {};
-      exchange.errorShape = errorShape ?? exchange.errorShape;
-      exchange.headers.allow = allowed.join(', ');
-      // Codex falls back to POST after a 426. After other statuses it retries 5 times.
-      if (isWebSocket) {
-        exchange.headers.upgrade = 'HTTP/1.1';
-        exchange.headers.connection = 'Upgrade';
-      }
-      return invalidRequest(
-        `${isWebSocket ? 'WebSocket' : method} isn't supported here. Use ${allowed.join(' or ')}.`,
-        undefined,
-        isWebSocket ? 426 : 405,
-      );
-    }
-    const hint = isWebSocket ? ' WebSockets are not supported.' : this.#router.hint(method, path);
-    return invalidRequest(`Unknown route: ${method} ${path}.${hint}`, undefined, 404);
-  }
-
   #toErrorResponse(exchange: Exchange, cause: unknown): Response {
     const error = this.#toGatewayError(cause);
     this.#reportError(exchange, error);
@@ -271,94 +262,42 @@ export class HttpServer {
   }
 }
 
+function unknownRoute(method: string, exchange: Exchange, router: Router): GatewayError {
+  const { path, request } = exchange;
+  const allowed = router.methodsOf(path);
+  // Naming the method GET in the error would confuse a WebSocket client.
+  const isWebSocket = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
+  const [firstAllowed] = allowed;
+  if (firstAllowed) {
+    const { errorShape } = router.match(firstAllowed, path)?.route ?? {};
+    exchange.errorShape = errorShape ?? exchange.errorShape;
+    exchange.headers.allow = allowed.join(', ');
+    // Codex falls back to POST after a 426. After other statuses it retries 5 times.
+    if (isWebSocket) {
+      exchange.headers.upgrade = 'HTTP/1.1';
+      exchange.headers.connection = 'Upgrade';
+    }
+    return invalidRequest(
+      `${isWebSocket ? 'WebSocket' : method} isn't supported here. Use ${allowed.join(' or ')}.`,
+      undefined,
+      isWebSocket ? 426 : 405,
+    );
+  }
+  const hint = isWebSocket ? ' WebSockets are not supported.' : router.hint(method, path);
+  return invalidRequest(`Unknown route: ${method} ${path}.${hint}`, undefined, 404);
+}
+
+/** Returns whether a route is for the operator. */
+function isOfOperator({ access, path }: Route): boolean {
+  return access === 'admin' || needsExactSpelling(path);
+}
+
+/** Besides the operator's routes, serves probes and the dashboard, which uses them. */
+function adminRouter(routes: readonly Route[]): Router {
+  return new Router(routes.filter(({ access }) => access === 'admin' || access === 'public'));
+}
+
 function inexactSpelling({ path }: Exchange): GatewayError {
   const message = `Send the path ${path} without dots, backslashes, or extra slashes.`;
   return invalidRequest(message, undefined, 404);
 }
-
-function listenOptions(
-  hostname: string,
-  port: number,
-  reusePort: boolean,
-  idleTimeout = defaultIdleSeconds,
-) {
-  // Each route has its own limit with an error message; Bun would send a 413 without a body.
-  return { hostname, port, reusePort, idleTimeout, maxRequestBodySize: Number.MAX_SAFE_INTEGER };
-}
-
-/**
- * Answers a CORS preflight. All requested headers are allowed, because SDKs send many of their
- * own. Private network access is allowed for gateways on a local address.
- */
-function preflight({ request, headers, allowsOrigins }: Exchange): Response {
-  if (!allowsOrigins) return new Response(null, { status: 204, headers });
-  return new Response(null, {
-    status: 204,
-    headers: {
-      ...headers,
-      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE, OPTIONS',
-      'access-control-allow-headers': request.headers.get('access-control-request-headers') ?? '*',
-      'access-control-allow-private-network': 'true',
-      'access-control-max-age': '86400',
-    },
-  });
-}
-
-export interface Handlers {
-  readonly routes: Readonly<Record<string, Handlers['fetch']>>;
-  readonly fetch: (request: Request) => Promise<Response>;
-  readonly error: (error: Error) => Response;
-}
-
-/**
- * Listens until the gateway is built: answers probes with the reason why it isn't ready, and other
- * requests with a 503. Then the gateway takes over the socket and its connections.
- */
-export class StartupServer {
-  #server: Bun.Server<undefined> | undefined;
-  #problem = '';
-  readonly #probes: Router;
-
-  constructor(version: string) {
-    const ping = async () => {
-      throw new Error(this.#problem);
-    };
-    const routes = healthRoutes({ version, ping, isDraining: () => false });
-    const probes = ['/healthz', '/readyz'];
-    this.#probes = new Router(routes.filter(({ path }) => probes.includes(path)));
-  }
-
-  /** Starts listening, or updates the reason. Returns the port. */
-  listen(host: string, port: number, reusePort: boolean, problem: string): number {
-    this.#problem = problem;
-    this.#server ??= Bun.serve({
-      ...listenOptions(host, port, reusePort),
-      fetch: (request) => this.#serve(request),
-    });
-    return this.#server.port ?? port;
-  }
-
-  /** Installs the handlers and returns the server, or undefined if it never listened. */
-  handOff(handlers: Handlers): Bun.Server<undefined> | undefined {
-    this.#server?.reload(handlers);
-    return this.#server;
-  }
-
-  async close(): Promise<void> {
-    await this.#server?.stop(true);
-  }
-
-  #serve(request: Request): Response | Promise<Response> {
-    const exchange = new Exchange(request);
-    if (request.method === 'OPTIONS') return preflight(exchange);
-    const { path } = exchange;
-    const probe = this.#probes.match(request.method === 'HEAD' ? 'GET' : request.method, path);
-    if (probe?.route.access === 'public') return probe.route.handle(exchange);
-    // There are no routes yet, but clients of these APIs expect these error shapes.
-    if (path.startsWith('/v1/images/')) exchange.errorShape = 'images';
-    if (path === '/v1/chat/completions') exchange.errorShape = 'chat';
-    return errorReply(exchange, unavailable(startingMessage));
-  }
-}
-
-const startingMessage = 'The gateway is waiting for its database. Try again shortly.';

@@ -162,7 +162,7 @@ describe('the container files', () => {
       services: Record<string, { ports?: string[] }>;
     };
     const ports = Object.values(services).flatMap((service) => service.ports ?? []);
-    expect(ports.map((port) => port.split(':')[0])).toEqual(['127.0.0.1', '127.0.0.1']);
+    expect([...new Set(ports.map((port) => port.split(':')[0]))]).toEqual(['127.0.0.1']);
   });
 
   test('contain valid Kubernetes documents and reference existing files', () => {
@@ -185,7 +185,7 @@ describe('the container files', () => {
       expect(existsSync(join(root, 'deploy/kubernetes', file))).toBe(true);
   });
 
-  test('give pods no Kubernetes credentials and no way to the metadata service', () => {
+  test('give pods no Kubernetes credentials, no metadata service, and no public admin port', () => {
     const documents = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml'));
     const objects = documents.map((document) => document.toJS());
     const [statefulSet] = objects;
@@ -193,6 +193,12 @@ describe('the container files', () => {
     const pod = statefulSet.spec.template;
     expect(pod.spec.automountServiceAccountToken).toBe(false);
     expect(policy.spec.podSelector.matchLabels).toEqual(pod.metadata.labels);
+    const [anyone, ownNamespace] = policy.spec.ingress;
+    expect(anyone).toEqual({ ports: [{ protocol: 'TCP', port: 8080 }] });
+    expect(ownNamespace).toMatchObject({ from: [{ podSelector: {} }], ports: [{ port: 8081 }] });
+    expect(pod.spec.containers[0].env).toContainEqual({ name: 'ADMIN_PORT', value: '8081' });
+    const service = objects.find(({ kind }) => kind === 'Service');
+    expect(service.spec.ports).toEqual([{ name: 'http', port: 80, targetPort: 'http' }]);
     expect(policy.spec.policyTypes).toEqual(['Ingress', 'Egress']);
     expect(JSON.stringify(policy.spec.egress)).toContain('"except":["169.254.0.0/16"');
   });

@@ -41,7 +41,7 @@ export const publicOnly: AddressPolicy = {
 /** Allows the public Internet and the private names, addresses, and ranges of the config. */
 export function policyWith(
   privateAddresses: readonly string[],
-  ownPort: () => number,
+  ownPorts: () => readonly number[],
 ): AddressPolicy {
   const entries = privateAddresses.map(parsePrivateTarget);
   const ranges = entries.flatMap((entry) => (entry && 'range' in entry ? [entry.range] : []));
@@ -54,7 +54,7 @@ export function policyWith(
     ...publicOnly,
     isAllowedAddress: (ip) => isPublicAddress(ip) || isListed(ip),
     privateNames: new Set(names),
-    isOwnAddress: ownAddressCheck(ownPort),
+    isOwnAddress: ownAddressCheck(ownPorts),
   };
 }
 
@@ -258,14 +258,16 @@ const cacheMs = 10_000;
 const loopback = addressRanges('127.0.0.0/8', '::1/128');
 
 /**
- * Returns a check for this gateway's own port at any address of this machine. User-provided URLs
+ * Returns a check for this gateway's own ports at any address of this machine. User-provided URLs
  * may never lead there.
  */
-function ownAddressCheck(ownPort: () => number): (address: Uint8Array, port: number) => boolean {
+function ownAddressCheck(
+  ownPorts: () => readonly number[],
+): (address: Uint8Array, port: number) => boolean {
   let ownRanges = loopback;
   let readAt = Number.NEGATIVE_INFINITY;
   return (address, port) => {
-    if (port !== ownPort()) return false;
+    if (!ownPorts().includes(port)) return false;
     const now = performance.now();
     if (now - readAt > cacheMs) {
       const all = Object.values(networkInterfaces()).flatMap((list) => list ?? []);

@@ -16,9 +16,10 @@ import { guardTarget } from './pinned-call.ts';
 afterEach(closePeers);
 
 const ownPort = 8080;
+const adminPort = 8081;
 const policy = policyWith(
   ['10.1.0.0/16', '192.168.7.9', 'fd12:3456::/32', 'Hooks.Corp.LAN', 'queue', '100.64.0.0/10'],
-  () => ownPort,
+  () => [ownPort],
 );
 const notPublic = 'The address is not public.';
 
@@ -104,7 +105,7 @@ describe('guardTarget', () => {
 test.each(['169.254.169.254', 'metadata.google.internal', '0.0.0.0/0', 'fd00:ec2::254', '::/0'])(
   'policyWith ignores the entry %s',
   async (entry) => {
-    const open = policyWith([entry], () => ownPort);
+    const open = policyWith([entry], () => [ownPort]);
     for (const host of ['169.254.169.254', '10.0.0.1', '[fd00:ec2::254]', 'metadata']) {
       expect(rejection(`http://${host}/`, open)).toBe(notPublic);
     }
@@ -115,21 +116,22 @@ test.each(['169.254.169.254', 'metadata.google.internal', '0.0.0.0/0', 'fd00:ec2
   },
 );
 
-test("policyWith rejects only the gateway's own port at the addresses of this machine", () => {
+test("policyWith rejects only the gateway's own ports at the addresses of this machine", () => {
   const own = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
   const openable = own.filter(({ address }) => /^(127|10|192\.168)\.|^(::1$|fd)/.test(address));
   const addresses = ['127.0.0.1', '127.9.9.9', '::1', ...openable.map(({ address }) => address)];
-  const open = policyWith(['127.0.0.0/8', '::1', ...addresses], () => ownPort);
+  const open = policyWith(['127.0.0.0/8', '::1', ...addresses], () => [ownPort, adminPort]);
   for (const address of addresses) {
     const host = address.includes(':') ? `[${address}]` : address;
-    expect(rejection(`http://${host}:8080/admin/v1/tenants`, open)).toBe(notPublic);
-    expect(rejection(`http://${host}:8081/`, open)).toBeNull();
+    for (const port of [ownPort, adminPort])
+      expect(rejection(`http://${host}:${port}/admin/v1/tenants`, open)).toBe(notPublic);
+    expect(rejection(`http://${host}:8082/`, open)).toBeNull();
   }
 });
 
 test('createGuardedFetch calls a listed address but not an unlisted redirect target', async () => {
   const peer = await listen(inside, text('accepted'));
-  const fetchGuarded = createGuardedFetch(policyWith([inside], () => ownPort));
+  const fetchGuarded = createGuardedFetch(policyWith([inside], () => [ownPort]));
   const call = { ...bounds, method: 'POST', body: '{"a":1}' } as const;
   expect(await fetchGuarded(`http://${inside}:${peer.port}/hook`, call)).toMatchObject({
     ok: true,
