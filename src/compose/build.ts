@@ -80,12 +80,11 @@ async function assemble(
   const isDraining = () => server.draining;
   let configured = configure(config, services, isDraining);
   const { models } = configured;
+  const { admin, host, port, trustedProxies } = config.server;
   const server: HttpServer = new HttpServer({
     routes: configured.routes,
-    ...{ authenticator, log },
+    ...{ authenticator, log, trustedProxies, hasAdminListener: admin !== null },
     responseCounts: telemetry.responseCounts,
-    hasAdminListener: config.server.admin !== null,
-    trustedProxies: config.server.trustedProxies,
     countRead: ({ tenantId }) => configured.readRate.take(tenantId),
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
     mapError: toOutageError,
@@ -99,10 +98,8 @@ async function assemble(
     engine: store.database.engine,
     listen(sharesPort = false) {
       void retention?.run();
-      const { host, port: requestedPort, admin } = config.server;
-      // Listen on this one first, because the other one starts to serve requests.
       if (admin) server.listenForAdmin(admin.host, admin.port, sharesPort);
-      services.listenPort.port = server.listen(host, requestedPort, sharesPort, startupServer);
+      services.listenPort.port = server.listen(host, port, sharesPort, startupServer);
       return services.listenPort.port;
     },
     reload(newConfig) {

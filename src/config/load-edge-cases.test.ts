@@ -221,6 +221,7 @@ test('quirks of a built-in provider are merged with those in the file', () => {
   const openai = { api_key: 'sk-of-mine', quirks: { developer_role: 'system' } };
   expect(load({ providers: { openai } }).providers.get('openai')?.quirks).toEqual({
     output_limit: 'max_completion_tokens',
+    tenant_cache_field: 'prompt_cache_key',
     developer_role: 'system',
   });
 });

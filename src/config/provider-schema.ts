@@ -90,6 +90,11 @@ export const quirksSchema = strictObject({
    * self-hosted servers such as vLLM and SGLang, and for prices that cover these charges.
    */
   separately_priced: oneOf('drop', 'keep'),
+  /**
+   * The field whose value separates the vendor's prompt caches of tenants: its own limit for caches
+   * is the account, which all tenants share. OpenAI: prompt_cache_key, vLLM: cache_salt.
+   */
+  tenant_cache_field: oneOf('prompt_cache_key', 'cache_salt'),
   /** Vertex AI serves Claude's Messages API at other paths, with the version in the body. */
   hosted_by: oneOf('vertex'),
 });

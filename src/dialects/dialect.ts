@@ -168,6 +168,8 @@ export interface Target {
   readonly outputModalities?: readonly string[] | undefined;
   /** True if the request uses the tenant's own vendor account. */
   readonly isOwnAccount?: boolean;
+  /** The tenant that sent the request. */
+  readonly tenantId?: string;
 }
 
 /** The target of a request for embeddings, images, speech, or a transcription. */

@@ -98,7 +98,7 @@ export class HttpServer {
     return this.#public.server.port ?? port;
   }
 
-  /** Starts the listener of the admin API and the metrics. */
+  /** Starts the listener of the admin API and the metrics. Call this before `listen`. */
   listenForAdmin(host: string, port: number, reusePort = false): void {
     const options = listenOptions(host, port, reusePort, this.#idleSeconds);
     this.#admin.server = Bun.serve({ ...options, ...this.#handlersOf(this.#admin) });

@@ -32,6 +32,7 @@ const headerSafeName = /^[\w.[\]-]{1,64}$/;
 /** The context of one attempt at one offer. Its methods act on the call that is being attempted. */
 export class CallAttemptContext implements AttemptContext {
   readonly identity: AttemptContext['identity'];
+  readonly tenantId: string;
   readonly outputTokensMax: number | null;
   readonly clientSignal: AbortSignal;
   readonly deadlines: DeadlineWatcher;
@@ -53,6 +54,7 @@ export class CallAttemptContext implements AttemptContext {
     this.#deps = deps;
     const { id, model, created } = identityOf(call, offer.model.id);
     this.identity = { id, model, created, provider: offer.provider.name };
+    this.tenantId = call.caller.tenantId;
     this.outputTokensMax = outputTokensMax;
     this.openBy = openBy;
     this.clientSignal = call.clientSignal;
@@ -73,12 +75,11 @@ export class CallAttemptContext implements AttemptContext {
   }
 
   checkAddress(url: string): ReturnType<typeof guardTarget> {
-    return guardTarget(url, this.addressPolicy, resolverFor(this.#call.caller.tenantId));
+    return guardTarget(url, this.addressPolicy, resolverFor(this.tenantId));
   }
 
   fetchGuarded(...[url, options]: Parameters<AttemptContext['fetchGuarded']>) {
-    const { tenantId } = this.#call.caller;
-    return this.#deps.fetchGuarded(url, { ...options, tenantId });
+    return this.#deps.fetchGuarded(url, { ...options, tenantId: this.tenantId });
   }
 
   inlineImages(images: readonly UrlInput[]): Promise<ReadonlyMap<string, string>> {

@@ -55,6 +55,7 @@ function begin(deadlines: DeadlineWatcher): Promise<AttemptResult> {
   const never = () => Promise.reject(new Error('This test does not use it.'));
   const context: AttemptContext = {
     identity,
+    tenantId: 'acme',
     outputTokensMax: null,
     openBy: Number.POSITIVE_INFINITY,
     clientSignal: new AbortController().signal,

@@ -31,6 +31,7 @@ import { UpstreamCall } from './upstream-call.ts';
 /** Per-attempt context: identity, output cap, abort signal, recorder, and the hold. */
 export interface AttemptContext {
   readonly identity: ReplyIdentity;
+  readonly tenantId: string;
   /** The output cap to send. Null keeps the client's own cap. */
   readonly outputTokensMax: number | null;
   /** Aborts when the client disconnects. */
@@ -57,10 +58,7 @@ export interface AttemptContext {
   releaseMemory(): void;
   /** Adds credits to the request's hold. Returns false if there are none left. */
   extendHold(credits: number): Promise<boolean>;
-  /**
-   * Returns the credits that the request may cost in total. Queries the store unless `atLeast` is
-   * known to be available.
-   */
+  /** Returns the credits that the request may cost in total, without a query up to `atLeast`. */
   spendableCredits(atLeast: number): Promise<number>;
   /** Checks a URL that the tenant chose. */
   checkAddress: CheckAddress;

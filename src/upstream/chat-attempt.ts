@@ -105,7 +105,8 @@ function sendWithImages(
     recorder,
   }: ChatAttempt,
 ): Promise<AttemptResult> {
-  const upstreamRequest = adapter.write(chatTarget(offer, outputTokensMax, images));
+  const target = { ...chatTarget(offer, outputTokensMax, images), tenantId: context.tenantId };
+  const upstreamRequest = adapter.write(target);
   context.reportDropped(upstreamRequest.dropped ?? []);
   const { stream } = request;
   recorder?.begin(offer, stream ? 'stream' : 'reply');

@@ -298,7 +298,7 @@ describe("Codex CLI's request", () => {
     ]);
     // tools[8] is OpenAI's own search tool. The request forbids it to access the web.
     expect(response.headers.get('x-tollgate-dropped-params')).toBe(
-      'client_metadata, prompt_cache_key, tools[8]',
+      'prompt_cache_key, client_metadata, tools[8]',
     );
   });
 

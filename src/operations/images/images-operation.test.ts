@@ -37,6 +37,7 @@ function offer(): Offer {
 function contextWith(fetched: GuardedResult, requested: string[] = []): AttemptContext {
   return {
     identity: { id: 'chatcmpl-1', model: 'test/image', provider: 'fake', created: 1 },
+    tenantId: 'acme',
     outputTokensMax: null,
     openBy: Number.POSITIVE_INFINITY,
     clientSignal: new AbortController().signal,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { makePrompt } from '../../../../tests/support/prompts.ts';
-import type { Edits } from '../../dialect.ts';
+import type { Edits, Target } from '../../dialect.ts';
 import {
   cacheBreakpoint,
   cacheBreakpointNames,
@@ -92,9 +92,15 @@ test.each<[string, object]>([
   expect(usesLongTtl(JSON.stringify(body))).toBe(false);
 });
 
-function editsOf(body: Readonly<Record<string, unknown>>, tenantId: string | null): Edits {
+function editsOf(
+  body: Readonly<Record<string, unknown>>,
+  tenantId: string | null,
+  change: Partial<Target> = {},
+): Edits {
   const edits: Edits = {};
-  isolateCaches(body, tenantId, edits);
+  const limits = { outputTokensMax: null, modelOutputTokensMax: null };
+  const target = { upstreamModel: 'm', quirks: {}, images: new Map(), thinking: null, ...limits };
+  isolateCaches(body, tenantId, { ...target, ...change }, edits);
   return edits;
 }
 
@@ -122,6 +128,37 @@ describe("a prompt cache key in the operator's account", () => {
   test('is the same in forwarded and translated requests', () => {
     const { prompt_cache_key } = editsOf({ prompt_cache_key: 'a' }, 'acme');
     expect(tenantCacheKey('acme', 'a')).toBe(String(prompt_cache_key));
+  });
+});
+
+describe('quirks.tenant_cache_field', () => {
+  const shared = (tenantId: string, field: 'prompt_cache_key' | 'cache_salt' = 'cache_salt') => ({
+    tenantId,
+    quirks: { tenant_cache_field: field },
+  });
+
+  test('separates the prompts of tenants that set no cache key', () => {
+    const ours = editsOf({}, 'acme', shared('acme'));
+    expect(ours).toEqual({ cache_salt: expect.stringMatching(/^[\w-]{43}$/) });
+    expect(editsOf({}, 'acme', shared('acme'))).toEqual(ours);
+    expect(editsOf({}, 'bolt', shared('bolt'))).not.toEqual(ours);
+    expect(editsOf({ cache_salt: null }, 'acme', shared('acme'))).toEqual(ours);
+  });
+
+  test("keeps what a client's own key is for", () => {
+    const target = shared('acme', 'prompt_cache_key');
+    const keyed = editsOf({ prompt_cache_key: 'a' }, 'acme', target);
+    expect(keyed).toEqual(editsOf({ prompt_cache_key: 'a' }, 'acme'));
+    expect(keyed).not.toEqual(editsOf({}, 'acme', target));
+    const both = editsOf({ prompt_cache_key: 'a' }, 'acme', shared('acme'));
+    expect(Object.keys(both).sort()).toEqual(['cache_salt', 'prompt_cache_key']);
+  });
+
+  test("adds nothing in the tenant's own account, or if the parameter is dropped", () => {
+    const target = shared('acme');
+    expect(editsOf({}, 'acme', { ...target, isOwnAccount: true })).toEqual({});
+    const quirks = { ...target.quirks, drop_params: ['cache_salt'] };
+    expect(editsOf({}, 'acme', { ...target, quirks })).toEqual({});
   });
 });
 

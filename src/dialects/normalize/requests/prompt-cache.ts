@@ -1,6 +1,7 @@
 import { fieldsOf, isObject } from '../../../core/json.ts';
 import type { Cacheable, CacheControl, Prompt, Turn } from '../../../core/prompt.ts';
-import type { Edits, RawBody } from '../../dialect.ts';
+import type { Edits, RawBody, Target } from '../../dialect.ts';
+import { dropsParameter } from './vendor-parameters.ts';
 
 // Cache breakpoints: Anthropic's `cache_control`, which clients of other dialects may also set, and
 // OpenAI's `prompt_cache_breakpoint` on a part.
@@ -110,13 +111,27 @@ export const cacheKeyFields = [
 export function isolateCaches(
   body: Readonly<Record<string, unknown>>,
   tenantId: string | null,
+  target: Target,
   edits: Edits,
 ): void {
+  for (const [name, value] of Object.entries(tenantCacheField(target))) {
+    if ((body[name] ?? null) === null) edits[name] = value;
+  }
   if (tenantId === null) return;
   for (const name of cacheKeyFields) {
     const chosen = body[name] ?? null;
     if (chosen !== null) edits[name] = hashWithTenant(tenantId, chosen);
   }
+}
+
+/**
+ * Returns the field that separates this tenant's prompts from those of others in the vendor's
+ * cache, for a request that doesn't set it. Empty if the vendor has no such field.
+ */
+export function tenantCacheField({ quirks, tenantId, isOwnAccount }: Target): object {
+  const name = quirks.tenant_cache_field;
+  if (!name || !tenantId || isOwnAccount || dropsParameter(quirks, name)) return {};
+  return { [name]: hashWithTenant(tenantId, null) };
 }
 
 /** Hashes one cache key in the same way, for translated requests. */

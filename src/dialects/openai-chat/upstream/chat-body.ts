@@ -29,10 +29,13 @@ type ContentPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], st
 export function writeBody(
   prompt: Prompt,
   isReasoningModel = true,
+  hasCacheKeys = false,
 ): { body: ChatRequest['body']; dropped: readonly string[] } {
   const effort = levelOf(prompt.reasoning);
   const dropped = new Set<string>(cacheBreakpointNames(prompt));
   if (prompt.sampling.topK !== undefined) dropped.add('top_k');
+  // Many servers reject unknown fields.
+  if (prompt.promptCacheKey && !hasCacheKeys) dropped.add('prompt_cache_key');
   if (!isReasoningModel && effort !== null && effort !== 'none') dropped.add('reasoning');
   const messages = prompt.turns.flatMap((turn) => writeTurn(turn, dropped));
   const fields: Partial<ChatBody> = {
@@ -48,6 +51,7 @@ export function writeBody(
     ...writeSampling(prompt),
     // OpenAI accepts at most 64 characters. Claude Code sends JSON with IDs, which is longer.
     user: prompt.user?.slice(0, 64) ?? null,
+    prompt_cache_key: (hasCacheKeys && prompt.promptCacheKey) || null,
     stream: prompt.stream ? true : null,
   };
   return { body: { ...fields, messages }, dropped: [...dropped] };

@@ -30,7 +30,8 @@ export const openAiUpstream: UpstreamDialect = {
   requiresInlineContent: false,
   defaultThinking: () => null,
   write(prompt, target) {
-    const { body, dropped } = writeBody(prompt, target.isReasoningModel);
+    const hasCacheKeys = target.quirks.tenant_cache_field === 'prompt_cache_key';
+    const { body, dropped } = writeBody(prompt, target.isReasoningModel, hasCacheKeys);
     const request = passChat({ body, source: null }, target);
     return { ...request, dropped: [...dropped, ...(request.dropped ?? [])] };
   },

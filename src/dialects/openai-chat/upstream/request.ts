@@ -79,7 +79,7 @@ export function passChat(original: OpenAiRequest, target: Target): UpstreamReque
   const all = instruction ? [{ role: 'system' as const, content: instruction }, ...named] : named;
   const messages = normalizeMessages(all, quirks, target.images);
   if (messages !== body.messages) edits.messages = messages;
-  isolateCaches(body, request.tenantId ?? null, edits);
+  isolateCaches(body, request.tenantId ?? null, target, edits);
   const { drop_params: unsupported = none } = quirks;
   const droppedNames: readonly string[] = isUnsampled ? [...unsupported, ...sampling] : unsupported;
   if (droppedNames.length > 0) dropNames(withDependents(droppedNames), body, edits);

@@ -219,6 +219,7 @@ test("readPrompt reads options and reports those it can't represent", () => {
     outputTokensMax: 9,
     sampling: { temperature: 0.5, topP: 0.5 },
     user: 'ann',
+    promptCacheKey: 'k',
     stream: true,
   });
   expect(prompt.unsupported).toEqual([
@@ -226,7 +227,6 @@ test("readPrompt reads options and reports those it can't represent", () => {
     'include',
     'text.verbosity',
     'truncation',
-    'prompt_cache_key',
     'service_tier',
   ]);
 });

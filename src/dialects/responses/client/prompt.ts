@@ -18,7 +18,11 @@ import {
   unknownReasoningFields,
 } from '../../normalize/requests/generation-options.ts';
 import { dataUrlOf } from '../../normalize/requests/inline-data.ts';
-import { cacheBreakpoint, keepLastBreakpoints } from '../../normalize/requests/prompt-cache.ts';
+import {
+  cacheBreakpoint,
+  keepLastBreakpoints,
+  tenantCacheKey,
+} from '../../normalize/requests/prompt-cache.ts';
 import { freeFormArguments } from '../../normalize/requests/tools.ts';
 import { unknownFields } from '../../normalize/requests/unknown-fields.ts';
 import { textPartsOf, UnsupportedNames } from '../../normalize/requests/unsupported.ts';
@@ -50,10 +54,11 @@ import {
   toolSearchName,
 } from './tools.ts';
 
-type PromptSource = Pick<ResponsesRequest, 'body' | 'source'>;
+type PromptSource = Pick<ResponsesRequest, 'body' | 'source'> &
+  Partial<Pick<ResponsesRequest, 'tenantId'>>;
 
 /** Converts a Responses client's request for upstreams of other dialects. */
-export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
+export function readPrompt({ body: parsedBody, source, tenantId = null }: PromptSource): Prompt {
   const body = withExactNumbers(parsedBody, source);
   const unsupported = new UnsupportedNames();
   addUnsupportedNames(body, unsupported);
@@ -70,6 +75,7 @@ export function readPrompt({ body: parsedBody, source }: PromptSource): Prompt {
     reasoning: readReasoningOptions(body),
     sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
     user: body.user ?? body.safety_identifier ?? null,
+    promptCacheKey: tenantCacheKey(tenantId, body.prompt_cache_key),
     ...cacheBreakpoint(body),
     stream: body.stream === true,
     choices: 1,
@@ -87,7 +93,6 @@ function addUnsupportedNames(body: ResponsesBody, unsupported: UnsupportedNames)
   for (const name of responsesOnlyFields(body)) unsupported.add(name);
   for (const name of unknownReasoningFields(body.reasoning, { effort: 0, summary: 0 }))
     unsupported.add(name);
-  if (body.prompt_cache_key) unsupported.add('prompt_cache_key');
   if (!['', 'auto', 'default'].includes(body.service_tier ?? '')) unsupported.add('service_tier');
   if (body.top_logprobs) unsupported.add('top_logprobs');
 }

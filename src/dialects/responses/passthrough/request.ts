@@ -56,7 +56,7 @@ export function passResponsesRequest(request: ResponsesRequest, target: Target):
     edits[name] = undefined;
     dropped.add(name);
   };
-  isolateCaches(body, request.tenantId, edits);
+  isolateCaches(body, request.tenantId, target, edits);
   includeEncryptedReasoning(body, target, edits);
   if (setEffort(body, target, edits, drop)) for (const name of ['temperature', 'top_p']) drop(name);
   const { drop_params: unsupported = [] } = target.quirks;

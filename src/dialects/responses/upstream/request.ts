@@ -19,7 +19,11 @@ import {
   vendorEffort,
 } from '../../normalize/requests/generation-options.ts';
 import { documentText } from '../../normalize/requests/inline-data.ts';
-import { breakpointField, cacheBreakpointNames } from '../../normalize/requests/prompt-cache.ts';
+import {
+  breakpointField,
+  cacheBreakpointNames,
+  tenantCacheField,
+} from '../../normalize/requests/prompt-cache.ts';
 import { shortCallId } from '../../normalize/requests/tool-identifiers.ts';
 import { functionSchema } from '../../normalize/requests/tool-schema.ts';
 import { encryptedReasoning } from '../client/schema.ts';
@@ -65,7 +69,8 @@ export function writeRequest(prompt: Prompt, target: Target): UpstreamRequest {
     text: writeTextOptions(supported),
     reasoning: thinking === null ? undefined : writeReasoningOptions(supported, effort),
     user: supported.user?.slice(0, userLengthMax) ?? undefined,
-    prompt_cache_key: supported.promptCacheKey,
+    ...tenantCacheField(target),
+    ...(supported.promptCacheKey ? { prompt_cache_key: supported.promptCacheKey } : {}),
     stream: supported.stream ? true : undefined,
     store: false,
     // Models that don't reason reject this.
