@@ -278,7 +278,12 @@ export function normalizeChoice(
   const message = normalizeMessage(choice.message ?? choice.delta, acceptsTools);
   const index = isChoiceIndex(choice.index) ? choice.index : position;
   const { tool_calls: calls } = message;
-  const reason = readFinishReason(choice, calls !== undefined);
+  const characters = charactersIn(message);
+  const ended = { ...choice, finish_reason: 'stop' };
+  // A complete response has ended, even if the server doesn't say why.
+  const reason =
+    readFinishReason(choice, calls !== undefined) ??
+    (characters > 0 ? readFinishReason(ended, calls !== undefined) : null);
   const isCut = reason === 'tool_calls' && objectsIn(calls).some(isCutCall);
   const finishReason = isCut ? 'length' : reason;
   if (finishReason === 'tool_calls' && Array.isArray(calls)) completeToolCalls(calls);
@@ -287,5 +292,5 @@ export function normalizeChoice(
   if (choice.delta !== undefined) choice.delta = undefined;
   if (choice.usage !== undefined) choice.usage = undefined;
   choice.finish_reason = finishReason;
-  return { message, index, characters: charactersIn(message), finishReason };
+  return { message, index, characters, finishReason };
 }

@@ -93,7 +93,7 @@ test("readReply records the upstream's metrics", () => {
   });
   expect(replyOf(answer({ content: 'Hi' }, null)).metrics).toMatchObject({
     usage: undefined,
-    finishReason: undefined,
+    finishReason: 'stop',
   });
 });
 
@@ -105,11 +105,13 @@ test("readReply counts all choices and records the first one's finish reason", (
   const choices = [
     choice(1, 'four', 'length'),
     'noise',
-    choice(0, 'me', null),
+    choice(0, 'me', 'content_filter'),
     choice(0, '', 'stop'),
   ];
   const body = { ...answer(undefined), choices };
-  expect(replyOf(body).metrics).toMatchObject({ finishReason: undefined, outputCharacters: 6 });
+  expect(replyOf(body).metrics).toMatchObject({
+    ...{ finishReason: 'content_filter', outputCharacters: 6 },
+  });
   expect(written(body).choices).toEqual([choices[0], choices[2], choices[3]]);
   const nameless = [choice(-1, 'a', 'stop'), choice('x', 'b', 'length')];
   const normalized = replyOf({ ...body, choices: nameless });
