@@ -1,12 +1,6 @@
 import { GatewayError } from '../core/errors.ts';
-import type { SecretKeys } from '../core/secret.ts';
-import {
-  purposeOf,
-  type SealingKey,
-  type StoredCredential,
-  sealingKeysOf,
-  wrongKey,
-} from './vault.ts';
+import { configObjectPurpose, type SecretKeys } from '../core/secret.ts';
+import { purposeOf, type StoredCredential, sealingKeysOf, wrongKey } from './vault.ts';
 
 /** Small batches, so that running gateways can save credentials in between. */
 const batchSize = 200;
@@ -17,10 +11,25 @@ export interface ReencryptedCredential {
   readonly ciphertext: Uint8Array;
 }
 
+/** The encrypted secrets of a configuration object. */
+export interface SealedObject {
+  readonly kind: string;
+  readonly name: string;
+  readonly sealed: Uint8Array;
+}
+
+/** Configuration secrets that were encrypted again; `before` is the previous state of the row. */
+export interface ReencryptedObject {
+  readonly before: SealedObject;
+  readonly sealed: Uint8Array;
+}
+
 /** Keys are identified by their fingerprints. */
 export interface RotationStore {
   /** Returns all tenants' credentials in a fixed order, starting after `after`. */
   page(after: StoredCredential | undefined, count: number): Promise<readonly StoredCredential[]>;
+  /** Returns the secrets of all configuration objects that have any. */
+  sealedObjects(): Promise<readonly SealedObject[]>;
   /**
    * Makes `target` the current key; the previous one stays required until `finish`. Returns false,
    * without a change, if a key in use or still required is missing from `held`.
@@ -28,11 +37,13 @@ export interface RotationStore {
   switchTo(target: string, held: readonly string[]): Promise<boolean>;
   /** Skips rows that have changed since they were read. Returns false if `inUse` isn't current. */
   reencrypt(rows: readonly ReencryptedCredential[], inUse: string): Promise<boolean>;
+  /** The same for configuration objects. */
+  reencryptObjects(objects: readonly ReencryptedObject[], inUse: string): Promise<boolean>;
   /** Drops all other keys. Returns false if `inUse` isn't the current key. */
   finish(inUse: string): Promise<boolean>;
 }
 
-/** How many credentials each key decrypts. */
+/** How many credentials and configuration objects each key decrypts. */
 interface KeyCounts {
   readonly current: number;
   readonly previous: number;
@@ -40,17 +51,16 @@ interface KeyCounts {
   readonly undecryptable: number;
 }
 
-/** Counts the credentials that each key opens. Changes nothing. */
-export function countByKey(
-  store: Pick<RotationStore, 'page'>,
-  secrets: SecretKeys,
-): Promise<KeyCounts> {
-  return visitAll(store, sealingKeysOf(secrets), async () => undefined);
+/** Counts the credentials and configuration objects that each key opens. Changes nothing. */
+export function countByKey(store: SealedRows, secrets: SecretKeys): Promise<KeyCounts> {
+  return visitAll(store, sealingKeysOf(secrets));
 }
 
+type SealedRows = Pick<RotationStore, 'page' | 'sealedObjects'>;
+
 /**
- * Re-encrypts tenants' credentials with a new secret key while gateways that have both keys are
- * running. After an interruption, run it again.
+ * Re-encrypts provider keys and other secrets with a new secret key while gateways that have both
+ * keys are running. After an interruption, run it again.
  */
 export class SecretRotation {
   readonly #store: RotationStore;
@@ -63,7 +73,7 @@ export class SecretRotation {
 
   /** Counts credentials without changing them. */
   async count(): Promise<KeyCounts> {
-    return visitAll(this.#store, this.#keys, async () => undefined);
+    return visitAll(this.#store, this.#keys);
   }
 
   /** Re-encrypts all readable credentials. Returns the counts from before the rotation. */
@@ -73,8 +83,13 @@ export class SecretRotation {
     const { fingerprint } = current;
     const held = this.#keys.map((key) => key.fingerprint);
     if (!(await this.#store.switchTo(fingerprint, held))) throw wrongKey();
-    const counts = await visitAll(this.#store, this.#keys, async (rows) => {
-      if (!(await this.#store.reencrypt(rows, fingerprint))) throw wrongKey();
+    const requireInUse = (isInUse: boolean) => {
+      if (!isInUse) throw wrongKey();
+    };
+    const counts = await visitAll(this.#store, this.#keys, {
+      rows: async (rows) => requireInUse(await this.#store.reencrypt(rows, fingerprint)),
+      objects: async (objects) =>
+        requireInUse(await this.#store.reencryptObjects(objects, fingerprint)),
     });
     if (!(await this.#store.finish(fingerprint))) throw wrongKey();
     return counts;
@@ -88,35 +103,39 @@ function noPreviousKey(): GatewayError {
   return new GatewayError('service_unavailable', message);
 }
 
+interface Reencrypt {
+  rows(rows: readonly ReencryptedCredential[]): Promise<void>;
+  objects(objects: readonly ReencryptedObject[]): Promise<void>;
+}
+
 async function visitAll(
-  store: Pick<RotationStore, 'page'>,
-  [current, ...previous]: ReturnType<typeof sealingKeysOf>,
-  reencrypt: (rows: readonly ReencryptedCredential[]) => Promise<void>,
+  store: SealedRows,
+  keys: ReturnType<typeof sealingKeysOf>,
+  reencrypt?: Reencrypt,
 ): Promise<KeyCounts> {
   const counts = { current: 0, previous: 0, undecryptable: 0 };
+  const [current] = keys;
+  /** Counts a ciphertext. Returns the new one if it was encrypted with a previous key. */
+  const visit = (sealed: Uint8Array, purpose: string): Uint8Array | undefined => {
+    const opened = keys.map((key) => key.open(sealed, purpose));
+    const index = opened.findIndex((text) => text !== undefined);
+    counts[index === 0 ? 'current' : index > 0 ? 'previous' : 'undecryptable']++;
+    return index > 0 ? current.seal(opened[index] ?? '', purpose) : undefined;
+  };
   let last: StoredCredential | undefined;
   do {
     const rows = await store.page(last, batchSize);
-    const reencrypted: ReencryptedCredential[] = [];
-    for (const row of rows) {
-      if (decrypt(row, current) !== undefined) {
-        counts.current++;
-        continue;
-      }
-      const apiKey = previous.map((key) => decrypt(row, key)).find((text) => text !== undefined);
-      if (apiKey === undefined) {
-        counts.undecryptable++;
-        continue;
-      }
-      counts.previous++;
-      reencrypted.push({ before: row, ciphertext: current.seal(apiKey, purposeOf(row)) });
-    }
-    if (reencrypted.length > 0) await reencrypt(reencrypted);
+    const reencrypted = rows.flatMap((before): ReencryptedCredential[] => {
+      const ciphertext = visit(before.ciphertext, purposeOf(before));
+      return ciphertext ? [{ before, ciphertext }] : [];
+    });
+    if (reencrypted.length > 0) await reencrypt?.rows(reencrypted);
     last = rows.at(-1);
   } while (last !== undefined);
+  const objects = (await store.sealedObjects()).flatMap((before): ReencryptedObject[] => {
+    const sealed = visit(before.sealed, configObjectPurpose(before.kind, before.name));
+    return sealed ? [{ before, sealed }] : [];
+  });
+  if (objects.length > 0) await reencrypt?.objects(objects);
   return counts;
-}
-
-function decrypt(row: StoredCredential, key: SealingKey): string | undefined {
-  return key.open(row.ciphertext, purposeOf(row));
 }

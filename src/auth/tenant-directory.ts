@@ -159,12 +159,12 @@ export type ChangedTenants = ReadonlySet<string> | null;
  */
 export class ChangeWatcher {
   readonly #directory: Pick<TenantDirectory, 'version' | 'tenantsChanged'>;
-  readonly #onChange: (tenants: ChangedTenants) => void;
+  readonly #onChange: (tenants: ChangedTenants) => void | Promise<void>;
   #seen: number | undefined;
 
   constructor(
     directory: Pick<TenantDirectory, 'version' | 'tenantsChanged'>,
-    onChange: (tenants: ChangedTenants) => void,
+    onChange: (tenants: ChangedTenants) => void | Promise<void>,
   ) {
     this.#directory = directory;
     this.#onChange = onChange;
@@ -182,6 +182,6 @@ export class ChangeWatcher {
     const tenants = seen === undefined ? null : await this.#directory.tenantsChanged(seen, version);
     // A concurrent check may already have seen a later version.
     if (version > (this.#seen ?? -1)) this.#seen = version;
-    this.#onChange(tenants);
+    await this.#onChange(tenants);
   }
 }

@@ -11,7 +11,7 @@ const show: Command = {
     if (context.args.has('json'))
       return printJson(context, { data: { current, previous, undecryptable } });
     context.out(
-      `Tenants' provider keys: ${current} encrypted with the current secret key, ` +
+      `Provider keys: ${current} encrypted with the current secret key, ` +
         `${previous} with the previous one, ${undecryptable} that can't be decrypted.`,
     );
   },
@@ -27,7 +27,7 @@ const rotate: Command = {
     if (context.args.has('json'))
       return printJson(context, { data: { rotated: previous, current, undecryptable } });
     context.out(
-      `Tenants' provider keys: ${previous} re-encrypted, ${current} already up to date, ` +
+      `Provider keys: ${previous} re-encrypted, ${current} already up to date, ` +
         `${undecryptable} that can't be decrypted. ` +
         'The previous secret key is no longer needed to decrypt them.',
     );

@@ -10,7 +10,7 @@ import { toOutageError } from '../store/errors.ts';
 import { openStore, type Store, waitForStore } from '../store/open.ts';
 import type { Log } from '../telemetry/log.ts';
 import { configure } from './configure.ts';
-import { openServices, type WorkerSlot } from './shared-services.ts';
+import { openServices, type SharedServices, type WorkerSlot } from './shared-services.ts';
 
 /** A gateway that is ready to listen. */
 export interface Tollgate {
@@ -75,10 +75,9 @@ async function assemble(
   });
   // Do this before anything is cached, because the first check clears all caches.
   await services.changes.check();
-  const { authenticator, accounting, counters, demo, health, redis, retention, telemetry } =
-    services;
+  const { authenticator, accounting, health, live, retention, telemetry } = services;
   const isDraining = () => server.draining;
-  let configured = configure(config, services, isDraining);
+  let configured = configure(live.current, services, isDraining);
   const { models } = configured;
   const { admin, host, port, trustedProxies } = config.server;
   const server: HttpServer = new HttpServer({
@@ -91,7 +90,13 @@ async function assemble(
   });
   telemetry.addMetricSources(accounting, health, () => server.openRequests);
   const periodicTasks = runPeriodically([...services.periodicTasks(), ...server.periodicTasks()]);
-  let currentConfig = config;
+  let currentConfig = live.current;
+  live.onChange((newConfig) => {
+    const { config: next } = planReload(currentConfig, newConfig);
+    configured = configure(next, services, isDraining);
+    server.replaceRoutes(configured.routes);
+    currentConfig = next;
+  });
   return {
     ...{ firstSecrets, models },
     chatModel: chatModelOf(models),
@@ -103,11 +108,9 @@ async function assemble(
       return services.listenPort.port;
     },
     reload(newConfig) {
-      const { config: next, needRestart } = planReload(currentConfig, newConfig);
-      configured = configure(next, services, isDraining);
-      server.replaceRoutes(configured.routes);
-      currentConfig = next;
-      return { config: next, needRestart, models: configured.models.length };
+      const { needRestart } = planReload(currentConfig, newConfig);
+      live.rebase(newConfig);
+      return { config: currentConfig, needRestart, models: configured.models.length };
     },
     async drain(seconds) {
       const abortRunning = () => {
@@ -116,18 +119,23 @@ async function assemble(
       };
       await Promise.all([server.drain(seconds, abortRunning), services.jobs.stop(seconds)]);
       periodicTasks.stop();
-      await retention?.stop();
-      await Promise.all([accounting.close(), services.running.close()]);
-      // Close this after accounting, because the last requests may still have answers to write.
-      await services.idempotency.close();
-      await authenticator.markUsed();
-      await demo.stop();
-      await telemetry.stop();
-      await counters.shared?.slots.reportReleased();
-      redis?.close();
-      await store.database.close();
+      await closeServices(services);
     },
   };
+}
+
+async function closeServices(services: SharedServices): Promise<void> {
+  const { retention, accounting, authenticator, demo, telemetry, counters, redis } = services;
+  await retention?.stop();
+  await Promise.all([accounting.close(), services.running.close()]);
+  // Close this after accounting, because the last requests may still have answers to write.
+  await services.idempotency.close();
+  await authenticator.markUsed();
+  await demo.stop();
+  await telemetry.stop();
+  await counters.shared?.slots.reportReleased();
+  redis?.close();
+  await services.store.database.close();
 }
 
 async function grantOnce(store: Store, tenantId: string, credits: number): Promise<void> {

@@ -23,8 +23,10 @@ import { imagesRoutes } from '../http/inference/images.ts';
 import { modelRoutes } from '../http/inference/models.ts';
 import { jobRoutes } from '../http/jobs/jobs.ts';
 import { objectRoutes } from '../http/jobs/object-routes.ts';
-import { adminRoutes, stateRoutes } from '../http/management/admin.ts';
+import { adminRoutes, providerStates, stateRoutes } from '../http/management/admin.ts';
+import { auditRoutes } from '../http/management/audit.ts';
 import { byokRoutes } from '../http/management/byok.ts';
+import { configRoutes } from '../http/management/config.ts';
 import { keyRoutes, tenantKeyRoutes } from '../http/management/keys.ts';
 import type { Route } from '../http/routes.ts';
 import { dashboardRoutes } from '../http/system/dashboard.ts';
@@ -39,16 +41,20 @@ import { unknownModel } from '../route/plan.ts';
 import { toOutageError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
+import { testProvider } from '../upstream/ping.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
 import type { StageDeps } from './stages.ts';
+
+/** Longer than a provider takes to list its models. */
+const providerTestMs = 15_000;
 
 interface RouteDeps extends StageDeps {
   readonly stages: Stages;
 }
 
 export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[] {
-  const { config, store, vault, catalog, accounting, health, running } = deps;
-  const { metrics, recent } = deps.telemetry;
+  const { config, store, vault, accounting, running } = deps;
+  const { metrics } = deps.telemetry;
   const managementDeps = managementDepsOf(deps);
   const chat = chatDepsOf(deps);
   const routes: Route[] = [
@@ -89,7 +95,8 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       settled: (read) => accounting.readSettled(read),
       overview: () => overviewOf(deps),
     }),
-    ...stateRoutes({ catalog, health, recent, accountingState: () => accounting.state() }),
+    ...stateRoutes({ accountingState: () => accounting.state() }),
+    ...controlRoutes(deps),
     ...dashboardRoutes(),
     ...referenceRoutes({ version, ...publicUrlsOf(config), routes: () => routes }),
   ];
@@ -166,6 +173,29 @@ async function explain(operation: Operation, caller: Caller, deps: RouteDeps) {
   });
 }
 
+/** Returns the routes that manage the configuration and read the audit log. */
+function controlRoutes(deps: RouteDeps): Route[] {
+  const { config, store, live, changes, now, catalog, health, telemetry } = deps;
+  const { recent } = telemetry;
+  return [
+    ...configRoutes({
+      store: store.configObjects,
+      vault: () => live.vault,
+      base: () => live.base,
+      now,
+      // The change is committed. If this check fails, the next periodic check detects the change.
+      changed: () => changes.check().catch(() => undefined),
+      providerStates: () => providerStates({ catalog, health, recent }),
+      testProvider: async (name) => {
+        const provider = config.providers.get(name);
+        return provider && testProvider(provider, providerTestMs);
+      },
+      isCallable: (id) => catalog.callable().some((model) => model.id === id),
+    }),
+    ...auditRoutes(store.auditLog),
+  ];
+}
+
 /** Rejects while this process can't accept billable requests. */
 async function ping({ accounting, store }: RouteDeps): Promise<void> {
   accounting.requireCapacity();
@@ -176,7 +206,7 @@ async function ping({ accounting, store }: RouteDeps): Promise<void> {
  * Reads the operator's overview. Books ended requests first, so that the numbers agree with those
  * on other pages.
  */
-function overviewOf({ accounting, store: { database } }: RouteDeps) {
+function overviewOf({ accounting, live, store: { database } }: RouteDeps) {
   return accounting.readSettled(async () => {
     const { balance, ...counts } = await readOverview(database, accounting.processId);
     return {
@@ -185,6 +215,12 @@ function overviewOf({ accounting, store: { database } }: RouteDeps) {
       version,
       uptimeSeconds: Math.round(process.uptime()),
       database: database.engine,
+      configuration: {
+        source: live.base.source,
+        version: live.state.version,
+        applied_version: live.state.appliedVersion,
+        problems: live.state.problems,
+      },
     };
   });
 }

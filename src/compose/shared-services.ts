@@ -7,6 +7,7 @@ import { Idempotency } from '../cache/idempotency.ts';
 import { ResponseCache } from '../cache/response-cache.ts';
 import type { Config } from '../config/config.ts';
 import { requireCreditRate } from '../config/problems.ts';
+import { LiveConfig } from '../control/live-config.ts';
 import { DeadlineWatcher } from '../core/deadlines.ts';
 import { randomText } from '../core/ids.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
@@ -28,6 +29,7 @@ import { claimJournals, journalFailure } from '../money/settle/journal-files.ts'
 import { RunningRequests } from '../records/running-requests.ts';
 import { UnknownModelNames } from '../records/unknown-model-names.ts';
 import { Health } from '../route/health.ts';
+import { configurationScope } from '../store/changes.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
 import { claimObjectsLocation } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
@@ -57,6 +59,8 @@ export interface SharedServices {
   readonly running: RunningRequests;
   readonly authenticator: Authenticator;
   readonly changes: ChangeWatcher;
+  /** The configuration in use: the file's, with the objects of the store. */
+  readonly live: LiveConfig;
   readonly skills: Skills;
   readonly health: Health;
   readonly unknownModelNames: UnknownModelNames;
@@ -122,13 +126,14 @@ export async function openServices(
   const uploads = new UploadFolder(join(config.dataDir, 'uploads'));
   void uploads.sweep();
   const retention = createRetention(config, store, log, clock);
-  const changes = new ChangeWatcher(store.directory, (tenants) => {
+  const live = await LiveConfig.open(config, store.configObjects, secrets, log);
+  const changes = new ChangeWatcher(store.directory, async (tenants) => {
     authenticator.forget(tenants);
     vault.forget(tenants);
     skills.resolver.forget();
+    if (tenants === null || tenants.has(configurationScope)) await live.check();
   });
-  const health = new Health();
-  const listenPort = { port: config.server.port };
+  const [health, listenPort] = [new Health(), { port: config.server.port }];
   const jobs = new Jobs({
     ...{ config, store, accounting, health, idempotency, secrets, log, listenPort, uploads },
     now: clock.now,
@@ -136,7 +141,7 @@ export async function openServices(
   await checkStores(config, store, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
-    ...{ running, health, cache, idempotency, uploads, retention, jobs, listenPort },
+    ...{ running, health, cache, idempotency, uploads, retention, jobs, live, listenPort },
     bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
     answerMemoryBudget: answerMemoryBudgetFor(workerCount),
     readQueues: createReadQueues(),
@@ -147,6 +152,7 @@ export async function openServices(
     periodicTasks: () => [
       ...authenticator.periodicTasks((tenantIds) => vault.refresh(tenantIds)),
       ...changes.periodicTasks(),
+      ...live.periodicTasks(),
       ...clock.periodicTasks(),
       ...accounting.periodicTasks(),
       ...running.periodicTasks(),

@@ -1,4 +1,5 @@
 import type { CacheMode } from '../core/caller.ts';
+import type { JsonObject } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
 import type { EndpointConfig, Feature, ModelConfig, PricingConfig } from './model-schema.ts';
@@ -74,6 +75,22 @@ export interface Config {
   readonly previousSecretKey: Secret | null;
   /** The configuration file, for the startup message. */
   readonly source: string;
+  /** The objects that the file names, by kind and name, with labels instead of secrets. */
+  readonly fileObjects: ReadonlyMap<string, ReadonlyMap<string, JsonObject>>;
+  /**
+   * Returns the configuration with objects from the store added to the file, the environment, and
+   * the command line. Throws all problems at once.
+   */
+  withStored(stored: readonly StoredDocument[], checks?: 'all' | 'used'): Config;
+}
+
+/** An object of the configuration that the store has, with its secrets. */
+export interface StoredDocument {
+  readonly kind: string;
+  readonly name: string;
+  readonly document: JsonObject;
+  /** Why the object can't be used, as a phrase after its name. */
+  readonly problem?: string;
 }
 
 export interface ListenAddress {

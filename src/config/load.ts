@@ -4,7 +4,7 @@ import { addressRange, parsePrivateTarget } from '../core/network-address.ts';
 import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
 import { builtinCatalog } from './catalog/index.ts';
-import type { Config, ListenAddress } from './config.ts';
+import type { Config, ListenAddress, StoredDocument } from './config.ts';
 import { readBootstrap, readS3Credentials, readSecretKey, readTracing } from './environment.ts';
 import { mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
@@ -19,6 +19,7 @@ import {
 } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
 import { withSecretFiles } from './secret-files.ts';
+import { isWithin, objectsOfFile, undecryptableObjects, withStoredObjects } from './stored.ts';
 import { invalidBaseUrl, isValidBaseUrl } from './validation.ts';
 import { readWebSearch } from './web-search.ts';
 
@@ -28,14 +29,16 @@ const shape: object = configFileSchema;
 /**
  * Merges file, environment, and command line into a frozen configuration. Throws all problems at
  * once. `used` lists the sections that a command uses. Only their variables must be set: a shell
- * that verifies the ledger may have no provider keys.
+ * that verifies the ledger may have no provider keys. `stored` are objects from the store.
  */
 export function loadConfig(
   flags: Flags,
   variables: Environment,
   used: readonly (keyof ConfigFile)[] = everySection,
-  { source, data }: ConfigText = readConfigText(flags, variables),
+  text: ConfigText = readConfigText(flags, variables),
+  stored: readonly StoredDocument[] = [],
 ): Config {
+  const { source, data } = text;
   const unset: ConfigProblem[] = [];
   const fileProblems: ConfigProblem[] = [];
   const environment = withSecretFiles(variables, data, fileProblems);
@@ -44,7 +47,9 @@ export function loadConfig(
   const isOverridden = (path: string) =>
     overrides.some((override) => override.path.join('.') === path);
   const problems = [...fileProblems, ...unset.filter(({ path }) => !isOverridden(path))];
-  const merged = applyOverrides(substituted, overrides, shape);
+  const fromFile = applyOverrides(substituted, overrides, shape);
+  const withStore = withStoredObjects(fieldsOf(fromFile), stored);
+  const merged = isObject(fromFile) ? withStore.data : fromFile;
   if (!validator.Check(merged)) {
     const reportedPaths = new Set(problems.map((problem) => problem.path));
     const schemaProblems = explain(shape, merged).filter(({ path }) => !reportedPaths.has(path));
@@ -65,7 +70,12 @@ export function loadConfig(
   const broken = problems.map(({ path }) => path.replace(/^\S+ \((.*)\)$/, '$1'));
   const checked = validator.Check(merged) ? merged : withoutBroken(merged, new Set(broken));
   const moreProblems: ConfigProblem[] = [];
-  const config = assemble(checked, environment, source, moreProblems);
+  const config: Config = {
+    ...assemble(checked, environment, source, moreProblems),
+    fileObjects: objectsOfFile(fieldsOf(fromFile)),
+    withStored: (objects, checks = 'used') =>
+      loadConfig(flags, variables, checks === 'all' ? everySection : used, text, objects),
+  };
   const isBroken = (path: string) => broken.some((at) => isWithin(at, path));
   const models = isObject(merged) ? merged.models : [];
   moreProblems.push(
@@ -75,7 +85,8 @@ export function loadConfig(
   problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
   const isUsed = (path: string) => used.some((section) => isWithin(path, section));
   const reported = problems.filter(({ variable, path }) => variable === undefined || isUsed(path));
-  if (reported.length > 0) throw new ConfigProblems(source, reported);
+  const all = [...reported.map(withStore.attribute), ...undecryptableObjects(stored)];
+  if (all.length > 0) throw new ConfigProblems(source, all);
   return deepFreeze(config);
 }
 
@@ -95,7 +106,7 @@ export function readConfigText(
 export const everySection = Object.keys(configFileSchema.properties) as (keyof ConfigFile)[];
 
 /** Returns the built-in providers without a key, each with the variable for its key. */
-function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
+function keylessIn({ providers }: Pick<Config, 'providers'>): ReadonlyMap<string, string> {
   const builtIn = builtinCatalog.providers.filter(
     ({ name }) => providers.get(name)?.shared === false,
   );
@@ -106,7 +117,7 @@ function keylessIn({ providers }: Config): ReadonlyMap<string, string> {
  * Returns the providers that can be called and those that the file names, even if invalid: an
  * invalid provider is reported once, not again for each of its models.
  */
-function providersOf({ providers }: Config, data: unknown): ReadonlySet<string> {
+function providersOf({ providers }: Pick<Config, 'providers'>, data: unknown): ReadonlySet<string> {
   const namedInFile = isObject(data) && isObject(data.providers) ? Object.keys(data.providers) : [];
   const callable = [...providers.values()].filter(({ shared }) => shared);
   return new Set([...callable.map(({ name }) => name), ...namedInFile]);
@@ -117,7 +128,7 @@ function assemble(
   environment: Environment,
   source: string,
   problems: ConfigProblem[],
-): Config {
+): Omit<Config, 'fileObjects' | 'withStored'> {
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalog;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
   const hasCapacity = [...providers.values()].some(({ shared }) => shared);
@@ -243,10 +254,6 @@ function nameOverride(problem: ConfigProblem, overrides: readonly Override[]): C
     path,
     origin: origin.from.startsWith('--') ? 'command line' : 'environment',
   };
-}
-
-function isWithin(path: string, parent: string): boolean {
-  return path === parent || path.startsWith(`${parent}.`) || path.startsWith(`${parent}[`);
 }
 
 /** Drops invalid fields, and sections, providers, and models that are incomplete without them. */

@@ -5,7 +5,9 @@ export interface ConfigProblem extends ValidationIssue {
   /** The unset variable that causes it. Commands that don't use the section ignore the problem. */
   readonly variable?: string;
   /** Set if the problem is not in the file. */
-  readonly origin?: 'command line' | 'environment';
+  readonly origin?: 'command line' | 'environment' | `the ${string} in the store`;
+  /** The stored object that has the problem. `path` is then a path in its document. */
+  readonly object?: { readonly kind: string; readonly name: string };
 }
 
 /** All problems of a configuration. Printed one per line, with exit code 2. */

@@ -155,6 +155,14 @@ const overviewSchema = record('Overview', {
   version: text(),
   uptime_seconds: count(),
   database: oneOf('sqlite', 'postgres'),
+  configuration: inlineRecord({
+    source: text('The configuration file.'),
+    version: count('The latest version of the objects in the store that this process has read.'),
+    applied_version: count(
+      'The version in use. It is older if the latest one is invalid together with the file.',
+    ),
+    problems: Type.Array(text(), { description: 'Why the latest version is not in use.' }),
+  }),
 });
 export type OverviewObject = Shape<typeof overviewSchema>;
 
@@ -178,13 +186,15 @@ const providerEndpointSchema = inlineRecord({
 });
 export type ProviderEndpointObject = Shape<typeof providerEndpointSchema>;
 
-const providerStateSchema = record('ProviderState', {
+/** The health of a provider. A provider whose endpoints nobody can call has no endpoints here. */
+export const providerStateFields = {
   name: text(),
   dialect: text(),
   circuit,
   recent: nullable(recentCallsSchema),
   endpoints: Type.Array(providerEndpointSchema),
-});
+};
+const providerStateSchema = inlineRecord(providerStateFields);
 export type ProviderStateObject = Shape<typeof providerStateSchema>;
 
 const backlogSchema = record('Backlog', {
@@ -237,11 +247,6 @@ export const adminDocs = {
     responses: { 200: data(tenantCreditsSchema) },
   },
   overview: { summary: 'Get an overview', responses: { 200: data(overviewSchema) } },
-  providers: {
-    summary: 'Get the health of all providers',
-    details: processDetails,
-    responses: { 200: data(Type.Array(providerStateSchema)) },
-  },
   accounting: {
     summary: 'Get the accounting backlog',
     details: processDetails,

@@ -29,7 +29,7 @@ export type ErrorSymbol = keyof typeof errorTable;
 type DefaultStatus = (typeof errorTable)[ErrorSymbol]['status'];
 
 /** Statuses that an error can have instead of its symbol's default. */
-type ErrorStatus = DefaultStatus | 404 | 405 | 409 | 413 | 415 | 426 | 504;
+type ErrorStatus = DefaultStatus | 404 | 405 | 409 | 412 | 413 | 415 | 426 | 504;
 
 interface ErrorDetails {
   readonly status?: ErrorStatus;

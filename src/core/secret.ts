@@ -43,6 +43,11 @@ export function derivedKey(secret: Secret, use: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret.reveal(), '', `tollgate ${use} v1`, 32));
 }
 
+/** Binds the encrypted secrets of a configuration object to it. */
+export function configObjectPurpose(kind: string, name: string): string {
+  return JSON.stringify(['config object', kind, name]);
+}
+
 /** Derives a key from each secret, in the same order. */
 export function derivedKeys(
   [current, ...previous]: SecretKeys,

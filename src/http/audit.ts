@@ -69,13 +69,17 @@ export class AuditLog {
     this.#write({ actor, action: 'sign_in.fail', ...earlier }, exchange, peer);
   }
 
+  /** Returns the address of the client, which may be behind trusted proxies. */
+  addressOf({ headers }: Request, peer: string | undefined): string {
+    return clientAddress(peer ?? '', headers.get('x-forwarded-for'), this.#trusted);
+  }
+
   #write(
     fields: Readonly<Record<string, string | number>>,
     { request, requestId, path }: AuditedRequest,
     peer: string | undefined,
   ): void {
-    const forwarded = request.headers.get('x-forwarded-for');
-    const address = clientAddress(peer ?? '', forwarded, this.#trusted);
+    const address = this.addressOf(request, peer);
     this.#log.info('audit', { ...fields, address, path, request_id: requestId });
   }
 }

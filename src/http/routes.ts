@@ -97,6 +97,8 @@ export class Exchange {
   change: AuditedChange | undefined;
   /** The length of a response body that isn't streamed. */
   responseLength: number | undefined;
+  /** Returns the address at the other end of the connection. */
+  peer: () => string | undefined = () => undefined;
   /** Sets how many seconds the connection may be idle; 0 means no limit. */
   setIdleTimeout: (seconds: number) => void = () => undefined;
   /** Logs why a response failed after it had started. */

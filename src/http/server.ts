@@ -1,4 +1,5 @@
 import type { Authenticator } from '../auth/authenticate.ts';
+import { type Actor, runAs } from '../core/actor.ts';
 import { bodyBytesPerSecondMin, clientStallMs } from '../core/bounds.ts';
 import type { Caller } from '../core/caller.ts';
 import { asGatewayError, GatewayError, invalidRequest, shuttingDown } from '../core/errors.ts';
@@ -150,21 +151,21 @@ export class HttpServer {
     const exchange = new Exchange(request);
     exchange.setIdleTimeout = (seconds) => listener.server?.timeout(request, seconds);
     exchange.reportLateError = this.#reportLateError;
-    const peer = () => listener.server?.requestIP(request)?.address;
+    exchange.peer = () => listener.server?.requestIP(request)?.address;
     let response: Response;
     try {
       response = await this.#dispatch(exchange, listener.router, isExact);
       this.#extendIdleTimeout(exchange);
     } catch (error) {
       if (error instanceof GatewayError && error.symbol === 'invalid_api_key') {
-        this.#audit.signInFailed(exchange, peer());
+        this.#audit.signInFailed(exchange, exchange.peer());
       }
       await discardUnread(exchange);
       response = this.#toErrorResponse(exchange, error);
       // Limit the wait, because the client may never read the error.
       exchange.setIdleTimeout(this.#idleSeconds);
     }
-    if (exchange.change) this.#audit.changed(exchange, exchange.change, peer());
+    if (exchange.change) this.#audit.changed(exchange, exchange.change, exchange.peer());
     this.#deps.responseCounts?.count(exchange.pattern, response.status);
     return response;
   }
@@ -187,7 +188,7 @@ export class HttpServer {
       return authorizeAdmin(request, this.#deps.authenticator).then(() => {
         exchange.actor = 'admin';
         exchange.setIdleTimeout(0);
-        return route.handle(exchange);
+        return runAs(this.#actorOf(exchange), () => route.handle(exchange));
       });
     }
     const caller = authorizeKey(route, request, this.#deps.authenticator);
@@ -211,7 +212,14 @@ export class HttpServer {
     // A model may send nothing for minutes. Upstream calls have their own deadlines.
     exchange.setIdleTimeout(0);
     exchange.actor = caller.keyId;
-    return route.handle(exchange, caller);
+    // Model calls change nothing that is audited, and must not pay for it.
+    if (route.access === 'routing') return route.handle(exchange, caller);
+    return runAs(this.#actorOf(exchange), () => route.handle(exchange, caller));
+  }
+
+  #actorOf({ actor, request, requestId, peer }: Exchange): Actor {
+    const address = this.#audit.addressOf(request, peer());
+    return { name: actor, origin: 'http', address, requestId };
   }
 
   /**

@@ -8,6 +8,8 @@ import type { TenantDirectory } from '../auth/tenant-directory.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
+import type { AuditReads } from '../control/audit.ts';
+import type { ConfigStore } from '../control/config-store.ts';
 import { failureCode, GatewayError } from '../core/errors.ts';
 import type { JobObjects, JobQueue, JobStore, WebhookQueue } from '../jobs/queue.ts';
 import type { WebhookRotations } from '../jobs/webhook-signer.ts';
@@ -18,6 +20,8 @@ import type { RunningRequestStore } from '../records/running-requests.ts';
 import type { MonthReads, StatementReads, WalletReads } from '../records/statement.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { SkillStore } from '../tools/skills/skill.ts';
+import { SqlAuditLog } from './audit-log.ts';
+import { SqlConfigObjects } from './config-objects.ts';
 import type { Database, ReadOnlyDatabase } from './database.ts';
 import { isLoginRejected, storeError, toOutageError } from './errors.ts';
 import { SqlIdempotencyClaims } from './idempotency-claims.ts';
@@ -61,6 +65,8 @@ export interface Store {
   readonly walletTotals: WalletReads;
   readonly jobs: JobStores;
   readonly claims: ClaimStore;
+  readonly configObjects: ConfigStore;
+  readonly auditLog: AuditReads;
 }
 
 /**
@@ -90,6 +96,8 @@ export async function openStore(url: string, mustExist = false): Promise<Store> 
     walletTotals: new SqlWalletTotals(reports),
     jobs: openJobStores(database),
     claims: new SqlIdempotencyClaims(database),
+    configObjects: new SqlConfigObjects(database),
+    auditLog: new SqlAuditLog(reports),
   };
 }
 

@@ -2,6 +2,7 @@ import type { Generated } from 'kysely';
 import type { JobStatus } from '../contract/jobs.ts';
 import type { ByokMode, CacheMode, KeyKind, LimitReset, TrafficMode } from '../core/caller.ts';
 import { type FeeName, feeNames } from '../money/price/fee-kinds.ts';
+import type { AuditLogTable, ConfigObjectsTable } from './config-tables.ts';
 
 /**
  * The tables as queries see them, the same on SQLite and Postgres. Times are epoch milliseconds,
@@ -29,6 +30,8 @@ export interface Schema {
   job_objects: JobObjectsTable;
   webhooks: WebhooksTable;
   running_requests: RunningRequestsTable;
+  config_objects: ConfigObjectsTable;
+  audit_log: AuditLogTable;
   changes: ChangesTable;
   tenant_changes: TenantChangesTable;
   migrations: MigrationsTable;
@@ -61,6 +64,8 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   webhooks: true,
   // Of processes that have stopped, like leases.
   running_requests: false,
+  config_objects: true,
+  audit_log: true,
   // Each database counts its own changes and migrations.
   changes: false,
   tenant_changes: false,

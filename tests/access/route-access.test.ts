@@ -18,7 +18,7 @@ const policy: Readonly<Record<Access, string>> = {
   anyone: `GET /  GET /api/hello  GET /healthz  GET /readyz  GET /metrics  GET /openapi.json
     GET /docs  GET /dashboard  GET /dashboard/{path}  GET /v1/objects/{key}`,
   tenant: `GET /v1/models  GET /v1/models/{id}  GET /v1/customer/models  GET /v1/generation
-    GET /v1/key`,
+    GET /v1/key  POST /v1/route/explain`,
   chat: `POST /v1/chat/completions  POST /v1/messages  POST /v1/messages/count_tokens
     POST /v1/anthropic/messages  POST /v1/anthropic/messages/count_tokens  POST /v1/responses`,
   embeddings: 'POST /v1/embeddings',
@@ -42,7 +42,14 @@ const policy: Readonly<Record<Access, string>> = {
     GET /admin/v1/tenants/{id}/keys  GET /admin/v1/tenants/{id}/keys/{key_id}
     PATCH /admin/v1/tenants/{id}/keys/{key_id}  DELETE /admin/v1/tenants/{id}/keys/{key_id}
     POST /admin/v1/tenants/{id}/keys/{key_id}/rotate  GET /admin/v1/overview
-    GET /admin/v1/providers  GET /admin/v1/accounting`,
+    GET /admin/v1/accounting  GET /admin/v1/providers  GET /admin/v1/providers/{name}
+    PUT /admin/v1/providers/{name}  PATCH /admin/v1/providers/{name}
+    DELETE /admin/v1/providers/{name}  POST /admin/v1/providers/{name}/test
+    GET /admin/v1/models  GET /admin/v1/models/{name}  PUT /admin/v1/models/{name}
+    PATCH /admin/v1/models/{name}  DELETE /admin/v1/models/{name}  GET /admin/v1/settings
+    GET /admin/v1/settings/{name}  PUT /admin/v1/settings/{name}
+    PATCH /admin/v1/settings/{name}  DELETE /admin/v1/settings/{name}
+    POST /admin/v1/route/explain  GET /admin/v1/audit  GET /admin/v1/audit/export.csv`,
 };
 
 const rows = Object.entries(policy).flatMap(([access, routes]) =>

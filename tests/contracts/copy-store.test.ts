@@ -180,6 +180,17 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
   ],
   ['settings', { name: 'deployment', value: 'old name' }],
   ['settings', { name: 'secret_key_fingerprint', value: oddText }],
+  [
+    'config_objects',
+    {
+      ...{ kind: 'provider', name: oddText, document: '{}', sealed: Uint8Array.of(0, 255) },
+      ...{ version: largest, created_by: oddText, updated_by: oddText, ...times },
+    },
+  ],
+  [
+    'audit_log',
+    { created_at: now, actor: oddText, origin: 'http', action: 'key.create', target: oddText },
+  ],
   jobRow,
   ['job_turns', { tenant_id: 'acme', served_at: now }],
   [

@@ -47,11 +47,18 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
   const allOf = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, i) => [nameOf(i), `sk-${nameOf(i)}`]));
 
+  /** The calls for configuration objects, of which these tests have none. */
+  const objectCalls = (): Pick<RotationStore, 'sealedObjects' | 'reencryptObjects'> => ({
+    sealedObjects: () => stores.one.credentials.sealedObjects(),
+    reencryptObjects: (...args) => stores.one.credentials.reencryptObjects(...args),
+  });
+
   /** Returns the store of a process that is killed before it writes its nth batch. */
   function killedAtBatch(nth: number): RotationStore {
     const { credentials } = stores.one;
     let batches = 0;
     return {
+      ...objectCalls(),
       page: (last, count) => credentials.page(last, count),
       switchTo: (target, held) => credentials.switchTo(target, held),
       reencrypt: async (rows, inUse) => {
@@ -116,6 +123,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       }
       const { credentials } = stores.one;
       const oneByOne = rotation(both, {
+        ...objectCalls(),
         page: (last) => credentials.page(last, 1),
         switchTo: (target, held) => credentials.switchTo(target, held),
         reencrypt: (rows, inUse) => credentials.reencrypt(rows, inUse),
@@ -153,6 +161,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       const { credentials } = stores.one;
       let saved = 0;
       await rotation(both, {
+        ...objectCalls(),
         page: (last, count) => credentials.page(last, count),
         switchTo: (target, held) => credentials.switchTo(target, held),
         reencrypt: async (rows, inUse) => {
@@ -219,6 +228,7 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       const runOther = (currentStep: string) =>
         currentStep === step ? rotation([before, after]).rotate() : undefined;
       const store: RotationStore = {
+        ...objectCalls(),
         page: (last, count) => credentials.page(last, count),
         switchTo: (target, held) => credentials.switchTo(target, held),
         async reencrypt(rows, inUse) {

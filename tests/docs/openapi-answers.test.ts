@@ -276,10 +276,40 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk(`DELETE ${namedKey}`, first, { key });
     const explain = '/admin/v1/route/explain';
     await checked.sendOk(`POST ${explain}`, explain, { key, body: chat });
-    for (const path of ['/admin/v1/overview', '/admin/v1/providers', '/admin/v1/accounting']) {
+    await sendConfigObjects(key);
+    const reads = ['overview', 'providers', 'accounting', 'audit', 'audit/export.csv'];
+    for (const path of reads.map((name) => `/admin/v1/${name}`)) {
       await read(path, key);
     }
   });
+
+  async function sendConfigObjects(key: string): Promise<void> {
+    const provider = { dialect: 'openai', base_url: checked.upstream.url, api_key: null };
+    const endpoint = { provider: 'own', model: 'a', pricing: { prompt: '1', completion: '1' } };
+    const model = { name: 'A', input_modalities: ['text'], output_modalities: ['text'] };
+    for (const [list, name, body, change] of [
+      ['providers', 'own', provider, { timeout_ms: 1000 }],
+      ['models', 'own/a', { ...model, endpoints: [endpoint] }, { name: 'B' }],
+      ['settings', 'cache.mode', { value: 'off' }, { value: 'auto' }],
+    ] as const) {
+      const [one, named] = [`/admin/v1/${list}/${name}`, `/admin/v1/${list}/{name}`];
+      const put = () => checked.sendOk(`PUT ${named}`, one, { key, body });
+      expect([(await put()).status, (await put()).status]).toEqual([201, 200]);
+      await checked.sendOk(`PATCH ${named}`, one, { key, body: change });
+      await checked.sendOk(`GET ${named}`, one, { key });
+      await read(`/admin/v1/${list}`, key);
+    }
+    const [test, named] = ['/admin/v1/providers/own/test', '/admin/v1/providers/{name}/test'];
+    await checked.sendOk(`POST ${named}`, test, { key });
+    for (const [list, name] of [
+      ['models', 'own/a'],
+      ['providers', 'own'],
+      ['settings', 'cache.mode'],
+    ] as const) {
+      const path = `/admin/v1/${list}/${name}`;
+      await checked.sendOk(`DELETE /admin/v1/${list}/{name}`, path, { key });
+    }
+  }
 
   test('for public endpoints', async () => {
     for (const path of ['/', '/api/hello', '/healthz', '/readyz', '/metrics', '/openapi.json']) {

@@ -90,7 +90,7 @@ test(
       `✓ store           ${dataDir}/tollgate.db answers in # ms; all ${migrationCount} migrations ` +
         'are applied.',
       "✓ clock           This machine's clock says # UTC.",
-      '✓ secret key      Tenants have no provider keys to decrypt.',
+      '✓ secret key      There are no provider keys to decrypt.',
       '✓ provider fake   host accepts the key in # ms.',
       '✓ journal         No journals were left behind by processes that have exited.',
       '✓ ledger          No lease expired more than a day ago. To check every balance, run ' +
@@ -424,7 +424,7 @@ test(
     const own = { TOLLGATE_SECRET_KEY: '' };
     expect((await run(words, { dataDir, config, env: own })).stderr).toBe('');
     const matching = await run(['doctor'], { dataDir, config });
-    const decrypts = "The secret key can decrypt all tenants' provider keys (1).";
+    const decrypts = 'The secret key can decrypt all provider keys (1).';
     expect(findingOf(matching, '✓', 'secret key')).toBe(decrypts);
     const found = await run(['doctor'], { dataDir, config, env });
     expect(findingOf(found, '✗', 'secret key')).toStartWith(

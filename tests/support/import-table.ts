@@ -3,7 +3,7 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   core: { values: '' },
   // The fee table and the request record are read by everything that shows or stores a price.
   config: { values: 'core money' },
-  contract: { values: 'core dialects money' },
+  contract: { values: 'core config dialects money' },
   dialects: { values: 'core', types: 'config' },
   limits: { values: 'core' },
   records: { values: 'core money', types: 'contract' },
@@ -12,6 +12,8 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   tools: { values: 'core contract', types: 'config' },
   demo: { values: 'core', types: 'config' },
   auth: { values: 'core contract' },
+  // Configuration objects in the store, and the audit log.
+  control: { values: 'core auth config contract', types: 'records telemetry' },
   telemetry: { values: 'core config money', types: 'records route' },
   upstream: { values: 'core dialects limits call.ts', types: 'config records route' },
   cache: { values: 'core upstream call.ts' },
@@ -30,15 +32,16 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   },
   store: {
     values: 'core limits money records',
-    types: 'auth cache config contract jobs telemetry tools',
+    types: 'auth cache config contract control jobs telemetry tools',
   },
   http: {
-    values: 'core auth contract dialects limits money operations records telemetry gateway.ts',
-    types: 'config jobs route tools upstream call.ts',
+    values:
+      'core auth config contract control dialects limits money operations records telemetry gateway.ts',
+    types: 'jobs route tools upstream call.ts',
   },
   cli: {
     values:
-      'core auth compose config contract demo money records route store telemetry tools upstream',
+      'core auth compose config contract control demo money records route store telemetry tools upstream',
   },
   compose: { values: '*' },
   'main.ts': { values: 'cli config' },

@@ -66,6 +66,7 @@ export class ManagementServer {
       version: '1.2.3',
       uptimeSeconds: 60,
       database: 'sqlite' as const,
+      configuration: { source: 'tollgate.yaml', version: 0, applied_version: 0, problems: [] },
     });
     const deps = {
       ...this.service,

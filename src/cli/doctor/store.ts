@@ -153,10 +153,10 @@ async function checkSecretKey(config: Config, store: StoreProbe): Promise<Findin
     const found = `The secret key can decrypt only ${decryptable} of ${all}.`;
     return unhealthy(found, wrongKey().message);
   }
-  if (decryptable === 0) return healthy('Tenants have no provider keys to decrypt.');
+  if (decryptable === 0) return healthy('There are no provider keys to decrypt.');
   const old = formatCount(previous, 'key is', 'keys are');
   const note = previous > 0 ? ` ${old} still encrypted with the previous secret key.` : '';
-  return healthy(`The secret key can decrypt all tenants' provider keys (${decryptable}).${note}`);
+  return healthy(`The secret key can decrypt all provider keys (${decryptable}).${note}`);
 }
 
 /** Leases last for minutes. If a lease is overdue by this much, its process is dead. */

@@ -47,6 +47,7 @@ interface Overview {
   readonly version: string;
   readonly uptimeSeconds: number;
   readonly database: OverviewObject['database'];
+  readonly configuration: OverviewObject['configuration'];
 }
 
 interface InstallationDeps {
@@ -139,25 +140,19 @@ async function tenantObjects(
 }
 
 function overviewObject(overview: Overview): OverviewObject {
-  const { tenants, keys, balance, version, uptimeSeconds, database } = overview;
+  const { tenants, keys, balance, version, uptimeSeconds, database, configuration } = overview;
   const credits = operatorWalletObject(balance);
-  return { tenants, keys, credits, version, uptime_seconds: uptimeSeconds, database };
+  const installation = { version, uptime_seconds: uptimeSeconds, database, configuration };
+  return { tenants, keys, credits, ...installation };
 }
 
-interface StateDeps {
-  readonly catalog: Catalog;
-  readonly health: Pick<Health, 'state' | 'observed'>;
-  /** The outcomes of the latest calls to each provider. */
-  readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
+interface AccountingDeps {
   accountingState(): AccountingState;
 }
 
 /** Routes that describe only this process. Other processes may be in a different state. */
-export function stateRoutes(deps: StateDeps): Route[] {
+export function stateRoutes(deps: AccountingDeps): Route[] {
   return [
-    admin.get('/admin/v1/providers', adminDocs.providers, (exchange) =>
-      json(exchange, { data: providerObjects(deps) }),
-    ),
     admin.get('/admin/v1/accounting', adminDocs.accounting, (exchange) =>
       json(exchange, { data: backlogObject(deps.accountingState()) }),
     ),
@@ -169,23 +164,37 @@ function backlogObject(state: AccountingState): BacklogObject {
   return { running: requestsInFlight, waiting: unbookedRequests, journal_bytes: journalBytes };
 }
 
+interface StateDeps {
+  readonly catalog: Catalog;
+  readonly health: Pick<Health, 'state' | 'observed'>;
+  /** The outcomes of the latest calls to each provider. */
+  readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
+}
+
 const worstFirst: readonly CircuitState[] = ['open', 'half_open', 'closed'];
 
-function providerObjects({ catalog, health, recent }: StateDeps): ProviderStateObject[] {
+/** Returns the health of each provider with an endpoint that can be called, by name. */
+export function providerStates({
+  catalog,
+  health,
+  recent,
+}: StateDeps): ReadonlyMap<string, ProviderStateObject> {
   const calls = recent.calls();
   const offers = catalog.callable().flatMap(({ id }) => catalog.offers(id));
   const offersByProvider = Map.groupBy(offers, ({ provider }) => provider.name);
-  return [...offersByProvider].map(([name, served]) => {
+  const states = [...offersByProvider].map(([name, served]) => {
     const endpoints = served.map((offer) => providerEndpointObject(offer, health));
     const circuits = new Set(endpoints.map(({ circuit }) => circuit));
-    return {
+    const state: ProviderStateObject = {
       name,
       dialect: served[0]?.provider.dialect ?? '',
       circuit: worstFirst.find((state) => circuits.has(state)) ?? 'closed',
       recent: recentCallsObject(calls.get(name)),
       endpoints,
     };
+    return [name, state] as const;
   });
+  return new Map(states);
 }
 
 /** Returns null for a provider without recent calls. */

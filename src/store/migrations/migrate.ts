@@ -20,6 +20,7 @@ import { tenantChanges } from './0013-tenant-changes.ts';
 import { keysDisabledByOperator } from './0014-keys-disabled-by-operator.ts';
 import { webhookRotations } from './0015-webhook-rotations.ts';
 import { runningRequests } from './0016-running-requests.ts';
+import { configObjects } from './0017-config-objects.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -43,6 +44,7 @@ export const migrations: readonly Migration[] = [
   keysDisabledByOperator,
   webhookRotations,
   runningRequests,
+  configObjects,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

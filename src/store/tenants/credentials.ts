@@ -1,7 +1,13 @@
 import { type Selectable, sql } from 'kysely';
-import type { ReencryptedCredential, RotationStore } from '../../auth/secret-rotation.ts';
+import type {
+  ReencryptedCredential,
+  ReencryptedObject,
+  RotationStore,
+  SealedObject,
+} from '../../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
 import { BatchLoader, repeatToPowerOfTwo } from '../batch-loader.ts';
+import { inVersionedTransaction } from '../changes.ts';
 import {
   inTransaction,
   type ReadOnlyDatabase,
@@ -10,10 +16,9 @@ import {
 } from '../database.ts';
 import type { ByokCredentialsTable } from '../schema.ts';
 import { getOrCreateSetting, readSetting, replaceSetting } from '../settings.ts';
-import { inVersionedTransaction } from './tenant-directory.ts';
 
 /** Fingerprints of the current key and, until a rotation has finished, of the previous one. */
-const fingerprintSetting = 'secret_key_fingerprint';
+export const fingerprintSetting = 'secret_key_fingerprint';
 const previousFingerprintSetting = 'former_secret_key_fingerprint';
 const noFingerprint = '';
 
@@ -77,7 +82,12 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     return inTransaction(this.database, async (trx) => {
       if (await holdsAll(trx, held)) return true;
       const stored = await trx.selectFrom('byok_credentials').select('provider').executeTakeFirst();
-      if (!isStart || stored) return false;
+      const object = await trx
+        .selectFrom('config_objects')
+        .select('name')
+        .where('sealed', 'is not', null)
+        .executeTakeFirst();
+      if (!isStart || stored || object) return false;
       await replaceSetting(trx, fingerprintSetting, held[0] ?? noFingerprint);
       await replaceSetting(trx, previousFingerprintSetting, noFingerprint);
       return true;
@@ -86,6 +96,10 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
 
   page(after: StoredCredential | undefined, count: number): Promise<readonly StoredCredential[]> {
     return new SqlCredentialPages(this.database).page(after, count);
+  }
+
+  sealedObjects(): Promise<readonly SealedObject[]> {
+    return new SqlCredentialPages(this.database).sealedObjects();
   }
 
   switchTo(target: string, held: readonly string[]): Promise<boolean> {
@@ -115,6 +129,22 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
     });
   }
 
+  reencryptObjects(objects: readonly ReencryptedObject[], inUse: string): Promise<boolean> {
+    return inTransaction(this.database, async (trx) => {
+      if (!(await isInUse(trx, inUse))) return false;
+      for (const { before, sealed } of objects) {
+        await trx
+          .updateTable('config_objects')
+          .set({ sealed })
+          .where('kind', '=', before.kind)
+          .where('name', '=', before.name)
+          .where('sealed', '=', before.sealed)
+          .execute();
+      }
+      return true;
+    });
+  }
+
   finish(inUse: string): Promise<boolean> {
     return inTransaction(this.database, async (trx) => {
       if (!(await isInUse(trx, inUse))) return false;
@@ -125,7 +155,7 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
 }
 
 /** Reads all credentials in pages, including from a database that is open for reading only. */
-export class SqlCredentialPages implements Pick<RotationStore, 'page'> {
+export class SqlCredentialPages implements Pick<RotationStore, 'page' | 'sealedObjects'> {
   readonly #database: ReadOnlyDatabase;
 
   constructor(database: ReadOnlyDatabase) {
@@ -146,6 +176,15 @@ export class SqlCredentialPages implements Pick<RotationStore, 'page'> {
       .limit(count)
       .execute();
     return rows.map(credentialOf);
+  }
+
+  async sealedObjects(): Promise<readonly SealedObject[]> {
+    const rows = await this.#database.read
+      .selectFrom('config_objects')
+      .select(['kind', 'name', 'sealed'])
+      .where('sealed', 'is not', null)
+      .execute();
+    return rows.flatMap(({ kind, name, sealed }) => (sealed ? [{ kind, name, sealed }] : []));
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Selectable } from 'kysely';
 import type { SkillStore, StoredSkill } from '../../tools/skills/skill.ts';
+import { inVersionedTransaction } from '../changes.ts';
 import { SqlRepository, type StoreTransaction } from '../database.ts';
 import type { SkillsTable } from '../schema.ts';
-import { inVersionedTransaction } from './tenant-directory.ts';
 
 export class SqlSkills extends SqlRepository implements SkillStore {
   async list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]> {

@@ -14,10 +14,10 @@ import type {
 } from '../../auth/tenant-directory.ts';
 import { walletName } from '../../money/ledger.ts';
 import { BatchLoader } from '../batch-loader.ts';
+import { inVersionedTransaction, retainedChanges } from '../changes.ts';
 import {
   byBytes,
   charged,
-  type Database,
   type Engine,
   inTransaction,
   SqlRepository,
@@ -311,38 +311,6 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
       purged = rows.length;
     }
   }
-}
-
-/** A process that missed more changes than this clears all its caches. */
-const retainedChanges = 1_000;
-
-/**
- * Runs a change that concerns one tenant, or all with null. Increments the directory's version,
- * unless the result is falsy.
- */
-export function inVersionedTransaction<T>(
-  database: Database,
-  tenantId: string | null,
-  work: (trx: StoreTransaction) => Promise<T>,
-): Promise<T> {
-  return inTransaction(database, async (trx) => {
-    const result = await work(trx);
-    if (!result) return result;
-    // Do this last, because all such changes wait for each other's lock on this row.
-    const { version } = await trx
-      .updateTable('changes')
-      .set((eb) => ({ version: eb('version', '+', 1) }))
-      .returning('version')
-      .executeTakeFirstOrThrow();
-    await trx.insertInto('tenant_changes').values({ version, tenant_id: tenantId }).execute();
-    if (version % retainedChanges === 0) {
-      await trx
-        .deleteFrom('tenant_changes')
-        .where('version', '<=', version - retainedChanges)
-        .execute();
-    }
-    return result;
-  });
 }
 
 /** Matches tenants with this text in their name or ID. */

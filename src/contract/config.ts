@@ -1,0 +1,178 @@
+import { type TSchema, Type } from 'typebox';
+import { modelSchema } from '../config/model-schema.ts';
+import { providerSchema } from '../config/provider-schema.ts';
+import { nullable, oneOf } from '../core/schema.ts';
+import { providerStateFields } from './admin.ts';
+import type { Shape } from './fields.ts';
+import { count, data, deletedSchema, inlineRecord, named, record, text, time } from './fields.ts';
+import type { RouteDoc } from './route-doc.ts';
+
+// Objects of the configuration, which operators create while the gateway runs.
+
+/** Describes a document as it is returned: with labels in place of secrets. */
+function withLabels(schema: object): TSchema {
+  const entries = Object.entries(schema).filter(([name]) => name !== 'hidden' && name !== 'title');
+  const described = entries.map(([name, value]) => [name, labelsIn(value)] as const);
+  return Object.fromEntries(described) as unknown as TSchema;
+}
+
+function labelsIn(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(labelsIn);
+  return typeof value === 'object' && value !== null ? withLabels(value) : value;
+}
+
+const ownership = {
+  owner: Type.Union([Type.Literal('built_in'), Type.Literal('file'), Type.Literal('store')], {
+    description:
+      '`store` for objects that can be changed here. An object in the store replaces a built-in ' +
+      'one with its name. Objects of the file are changed in the file.',
+  }),
+  source: nullable(text('The configuration file, for an object that is set there.')),
+  version: nullable(count('The version for `If-Match`, for an object in the store.')),
+  created_at: nullable(time()),
+  created_by: nullable(text()),
+  updated_at: nullable(time()),
+  updated_by: nullable(text()),
+};
+
+const ownershipSchema = inlineRecord(ownership);
+export type OwnershipObject = Shape<typeof ownershipSchema>;
+
+const providerResource = record('Provider', {
+  ...providerStateFields,
+  ...ownership,
+  config: withLabels(providerSchema),
+});
+
+const modelResource = record('ModelObject', {
+  name: text('The ID of the model.'),
+  live: Type.Boolean({ description: 'Whether every tenant can call the model.' }),
+  ...ownership,
+  config: withLabels(modelSchema),
+});
+
+const settingResource = record('Setting', {
+  name: text(),
+  ...ownership,
+  value: Type.Unknown({ description: 'The value in effect.' }),
+});
+
+/** What a change can require of the version that it is based on. */
+const preconditions =
+  'With `If-Match: "<version>"`, the request changes only this version, and with ' +
+  '`If-None-Match: *` it only creates. Otherwise, the answer is 412. The change is checked ' +
+  'together with the rest of the configuration, and applies to new requests on every process ' +
+  'within a second. 409 means that the configuration file sets the object.';
+const secretRule =
+  'Secrets are returned as labels. A secret that is omitted, or sent as its label, stays as it is.';
+
+const providerTestResult = record('ProviderTestResult', {
+  ok: Type.Boolean(),
+  call: oneOf('model_list', 'reachability'),
+  status: nullable(count('The HTTP status that the provider returned.')),
+  duration_ms: count(),
+  models: nullable(count('How many models the provider lists.')),
+  message: text("One sentence. After a failure, it is the provider's own, if it sent one."),
+});
+export type ProviderTestObject = Shape<typeof providerTestResult>;
+
+interface Documented {
+  readonly noun: string;
+  /** The name of the body's schema. */
+  readonly title: string;
+  readonly path: string;
+  readonly body: TSchema;
+  readonly example: unknown;
+  readonly change: unknown;
+  readonly resource: TSchema;
+  readonly details?: string;
+}
+
+function docsOf({ noun, title, path, body, example, change, resource, details = '' }: Documented) {
+  const name = { name: path };
+  const partial: TSchema = { ...body, required: [], title: `${title}Change` };
+  return {
+    list: { summary: `List ${noun}s`, details, responses: { 200: data(Type.Array(resource)) } },
+    show: { summary: `Get a ${noun}`, path: name, responses: { 200: data(resource) } },
+    put: {
+      summary: `Create or replace a ${noun}`,
+      details: `${secretRule} ${preconditions}`,
+      path: name,
+      body,
+      example,
+      responses: { 200: data(resource), 201: data(resource) },
+    },
+    patch: {
+      summary: `Update a ${noun}`,
+      details:
+        'A JSON merge patch: objects are merged, lists are replaced, and null removes a field ' +
+        `unless null is one of its values. ${preconditions}`,
+      path: name,
+      body: partial,
+      example: change,
+      responses: { 200: data(resource) },
+    },
+    delete: {
+      summary: `Delete a ${noun}`,
+      details: `A built-in ${noun} of the same name applies again. ${preconditions}`,
+      path: name,
+      responses: { 200: deletedSchema },
+    },
+  } satisfies Record<string, RouteDoc>;
+}
+
+/** By kind of object. */
+export const configDocs = {
+  provider: docsOf({
+    noun: 'provider',
+    title: 'ProviderConfig',
+    path: 'The name of the provider.',
+    body: named('ProviderConfig', providerSchema),
+    example: {
+      dialect: 'openai',
+      base_url: 'http://127.0.0.1:9000/v1',
+      api_key: 'sk-of-the-provider',
+    },
+    change: { timeout_ms: 60_000 },
+    resource: providerResource,
+    details:
+      'Includes the health of the endpoints, as seen by the process that handles the request.',
+  }),
+  model: docsOf({
+    noun: 'model',
+    title: 'ModelConfig',
+    path: 'The ID of the model, `<brand>/<model>`.',
+    body: { ...named('ModelConfig', modelSchema), required: modelSchema.required.slice(1) },
+    example: {
+      name: 'Acme Chat',
+      input_modalities: ['text'],
+      output_modalities: ['text'],
+      endpoints: [
+        { provider: 'acme', model: 'chat-1', pricing: { prompt: '0.50', completion: '1.50' } },
+      ],
+    },
+    change: { context_length: 128_000 },
+    resource: modelResource,
+  }),
+  setting: docsOf({
+    noun: 'setting',
+    title: 'SettingValue',
+    path: 'The path of an option, such as `limits.requests_per_minute`.',
+    body: record('SettingValue', { value: Type.Unknown() }),
+    example: { value: 300 },
+    change: { value: 300 },
+    resource: settingResource,
+    details:
+      'Lists the options of the configuration file that can change while the gateway runs. To ' +
+      'get back to the default, delete the setting.',
+  }),
+};
+
+export const providerTestDoc: RouteDoc = {
+  summary: 'Test a provider',
+  details:
+    'Sends a free call to the provider with its key, such as a request for its list of models. ' +
+    'The answer is 200 even if the test fails.',
+  path: { name: 'The name of the provider.' },
+  responses: { 200: data(providerTestResult) },
+};

@@ -1,0 +1,24 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** Who makes a change, and from where, for the audit log. */
+export interface Actor {
+  /** A key ID, `admin`, or a user of the machine. */
+  readonly name: string;
+  readonly origin: 'http' | 'cli';
+  /** The client's address. Null for a command. */
+  readonly address: string | null;
+  readonly requestId: string | null;
+}
+
+// The actor follows a request through asynchronous calls, so that the store can record it in the
+// transaction of the change without a parameter in every function in between.
+const actors = new AsyncLocalStorage<Actor>();
+
+export function runAs<T>(actor: Actor, work: () => T): T {
+  return actors.run(actor, work);
+}
+
+/** Returns undefined for changes that Tollgate makes itself, such as those of a first start. */
+export function currentActor(): Actor | undefined {
+  return actors.getStore();
+}

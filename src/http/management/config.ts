@@ -1,0 +1,153 @@
+import { configKinds, type KindName } from '../../config/kinds.ts';
+import type { ProviderStateObject } from '../../contract/admin.ts';
+import {
+  configDocs,
+  type OwnershipObject,
+  type ProviderTestObject,
+  providerTestDoc,
+} from '../../contract/config.ts';
+import { deletedObject } from '../../contract/fields.ts';
+import {
+  type ConfigObject,
+  type ConfigServiceDeps,
+  deleteObject,
+  listObjects,
+  type Precondition,
+  patchObject,
+  putObject,
+  showObject,
+} from '../../control/config-service.ts';
+import { invalidRequest, notFound } from '../../core/errors.ts';
+import type { ProviderTestResult } from '../../upstream/ping.ts';
+import { readManagementBody } from '../body/body.ts';
+import { json } from '../reply.ts';
+import { type Exchange, type Route, routesFor } from '../routes.ts';
+
+export interface ConfigRouteDeps extends ConfigServiceDeps {
+  /** Returns the health of each provider that this process calls, by name. */
+  providerStates(): ReadonlyMap<string, ProviderStateObject>;
+  /** Returns undefined if there is no such provider. */
+  testProvider(name: string): Promise<ProviderTestResult | undefined>;
+  /** Returns whether every tenant can call the model. */
+  isCallable(modelId: string): boolean;
+}
+
+const admin = routesFor({ access: 'admin' });
+
+/** The routes of all kinds of configuration objects. */
+export function configRoutes(deps: ConfigRouteDeps): Route[] {
+  const kinds = Object.keys(configDocs) as (keyof typeof configDocs)[];
+  return [...kinds.flatMap((kind) => kindRoutes(kind, deps)), testRoute(deps)];
+}
+
+function testRoute(deps: ConfigRouteDeps): Route {
+  return admin.post('/admin/v1/providers/:name/test', providerTestDoc, async (exchange) => {
+    const name = exchange.param('name');
+    const result = await deps.testProvider(name);
+    if (!result) throw notFound(`There is no provider "${name.slice(0, 100)}".`);
+    const { durationMs, ...rest } = result;
+    const data: ProviderTestObject = { ...rest, duration_ms: durationMs };
+    return json(exchange, { data });
+  });
+}
+
+function kindRoutes(kind: KindName, deps: ConfigRouteDeps): Route[] {
+  const { plural, pathParameter } = configKinds[kind];
+  const docs = configDocs[kind];
+  const list = `/admin/v1/${plural}`;
+  const one = `${list}/${pathParameter}`;
+  const idIn = (exchange: Exchange) => ({ kind, name: exchange.param('name') });
+  const reply = (exchange: Exchange, object: ConfigObject, status = 200) => {
+    if (object.stored) exchange.headers.etag = `"${object.stored.version}"`;
+    return json(exchange, { data: resourceOf(kind, object, deps) }, status);
+  };
+  return [
+    admin.get(list, docs.list, async (exchange) => {
+      const objects = await listObjects(deps, kind);
+      const resources = objects.map((object) => resourceOf(kind, object, deps));
+      return json(exchange, { data: [...resources, ...unownedProviders(kind, objects, deps)] });
+    }),
+    admin.get(one, docs.show, async (exchange) =>
+      reply(exchange, await showObject(deps, kind, exchange.param('name'))),
+    ),
+    admin.put(one, docs.put, async (exchange) => {
+      const body = await readManagementBody(exchange);
+      const changed = await putObject(deps, idIn(exchange), body, preconditionOf(exchange));
+      return reply(exchange, changed.object, changed.isNew ? 201 : 200);
+    }),
+    admin.patch(one, docs.patch, async (exchange) => {
+      const body = await readManagementBody(exchange);
+      const changed = await patchObject(deps, idIn(exchange), body, preconditionOf(exchange));
+      return reply(exchange, changed.object);
+    }),
+    admin.delete(one, docs.delete, async (exchange) => {
+      await deleteObject(deps, idIn(exchange), preconditionOf(exchange));
+      return json(exchange, deletedObject);
+    }),
+  ];
+}
+
+function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps): object {
+  const { name, document } = object;
+  const owner = ownershipOf(object, deps);
+  switch (kind) {
+    case 'provider':
+      return { ...providerState(name, document.dialect, deps), ...owner, config: document };
+    case 'model':
+      return { name, live: deps.isCallable(name), ...owner, config: document };
+    case 'setting':
+      return { name, ...owner, value: document.value };
+  }
+}
+
+function ownershipOf({ owner, stored }: ConfigObject, deps: ConfigRouteDeps): OwnershipObject {
+  const timeOf = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
+  return {
+    owner,
+    source: owner === 'file' ? deps.base().source : null,
+    version: stored?.version ?? null,
+    created_at: timeOf(stored?.createdAt),
+    created_by: stored?.createdBy ?? null,
+    updated_at: timeOf(stored?.updatedAt),
+    updated_by: stored?.updatedBy ?? null,
+  };
+}
+
+function providerState(name: string, dialect: unknown, deps: ConfigRouteDeps): ProviderStateObject {
+  const known = deps.providerStates().get(name);
+  if (known) return known;
+  return { name, dialect: String(dialect ?? ''), circuit: 'closed', recent: null, endpoints: [] };
+}
+
+/** Returns providers that nobody can configure, such as the demo. */
+function unownedProviders(
+  kind: KindName,
+  objects: readonly ConfigObject[],
+  deps: ConfigRouteDeps,
+): object[] {
+  if (kind !== 'provider') return [];
+  const names = new Set(objects.map(({ name }) => name));
+  const owner = ownershipOf({ name: '', owner: 'built_in', document: {}, stored: null }, deps);
+  return [...deps.providerStates().values()]
+    .filter(({ name }) => !names.has(name))
+    .map((state) => ({ ...state, ...owner, config: {} }));
+}
+
+const entityTag = /^(?:W\/)?"(\d+)"$/;
+
+/** Reads `If-Match` and `If-None-Match`. Throws 400. */
+function preconditionOf({ request }: Exchange): Precondition {
+  const match = request.headers.get('if-match');
+  const noneMatch = request.headers.get('if-none-match');
+  if (noneMatch !== null && noneMatch.trim() !== '*') {
+    throw invalidRequest('If-None-Match must be * for a change.', 'If-None-Match');
+  }
+  const isNew = noneMatch !== null;
+  if (match === null) return { isNew };
+  if (match.trim() === '*') return { isNew, match: 'any' };
+  const versions = match.split(',').map((tag) => entityTag.exec(tag.trim())?.[1]);
+  if (versions.includes(undefined)) {
+    throw invalidRequest('If-Match must be "<version>", as in the ETag header.', 'If-Match');
+  }
+  return { isNew, match: versions.map(Number) };
+}
