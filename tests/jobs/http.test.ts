@@ -293,7 +293,7 @@ describe('POST /v1/jobs', () => {
       'no voice',
       { voice: undefined },
       'voice',
-      'voice is required (a string from 1 to 200 characters).',
+      'voice is required (a string from 1 to 200 characters or an object).',
     ],
     [
       'an unknown format',
