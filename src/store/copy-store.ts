@@ -130,7 +130,7 @@ async function copyTable<T extends Table>(
     const end = rows.at(-1);
     if (!end) return copied;
     for (const row of rows) requireText(row);
-    await insertRows(trx, 'postgres', { table, columns, rows, explicitIds: true });
+    await insertRows(trx, 'postgres', { table, columns, rows });
     last = end.position;
     copied += rows.length;
     if (copied - reported < progressRows) continue;

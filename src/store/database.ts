@@ -78,29 +78,31 @@ interface Inserts<T extends Table> {
   readonly rows: readonly Insertable<Schema[T]>[];
   /** An `on conflict` clause for rows that already exist. */
   readonly conflict?: string;
-  /** The rows include their own IDs. Postgres needs an extra clause to accept them. */
-  readonly explicitIds?: true;
 }
 
 /**
  * Inserts any number of rows with the same statement text, because building and compiling a
  * multi-row list would take several times as long as the insert itself. SQLite runs the prepared
- * statement once per row in its thread. Postgres takes all rows as one JSON parameter and reads the
- * types from the table.
+ * statement once per row in its thread. Postgres copies them. With a conflict clause, it takes all
+ * rows as one JSON parameter instead and reads the types from the table.
  */
 export async function insertRows<T extends Table>(
   trx: StoreTransaction,
   engine: Engine,
-  { table, columns, rows, conflict = '', explicitIds }: Inserts<T>,
+  { table, columns, rows, conflict = '' }: Inserts<T>,
 ): Promise<void> {
   if (rows.length === 0) return;
   const names = columns.map((column) => `"${column}"`).join(', ');
+  if (engine === 'postgres' && conflict === '') {
+    const copy = `copy "${table}" (${names}) from stdin`;
+    await trx.executeQuery(CompiledQuery.raw(copy, [copyText(rows, columns)]));
+    return;
+  }
   const placeholders = columns.map(() => '?').join(', ');
-  const idClause = explicitIds ? 'overriding system value ' : '';
   await runForRows(trx, engine, rows, columns, {
     sqlite: `insert into "${table}" (${names}) values (${placeholders}) ${conflict}`,
     postgres:
-      `insert into "${table}" (${names}) ${idClause}` +
+      `insert into "${table}" (${names}) ` +
       `select ${names} from json_populate_recordset(null::"${table}", $1) ${conflict}`,
   });
 }
@@ -154,3 +156,31 @@ function cells(rows: readonly Row[], columns: readonly string[]): unknown[][] {
 function bytesAsHex(_name: string, value: unknown): unknown {
   return value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : value;
 }
+
+/** Writes rows in the text format of Postgres's `copy`. */
+function copyText(rows: readonly Row[], columns: readonly string[]): string {
+  let text = '';
+  for (const row of rows) {
+    let separator = '';
+    for (const column of columns) {
+      text += separator + copyCell(row[column]);
+      separator = '\t';
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+function copyCell(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  if (value === null || value === undefined) return '\\N';
+  if (value instanceof Uint8Array) return `\\\\x${value.toHex()}`;
+  const text = String(value);
+  return special.test(text) ? text.replace(allSpecial, escapeSpecial) : text;
+}
+
+/** The characters that `copy` treats specially. */
+const special = /[\\\t\n\r]/;
+const allSpecial = /[\\\t\n\r]/g;
+const escapes: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
+const escapeSpecial = (character: string) => escapes[character] ?? '\\\\';

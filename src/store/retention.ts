@@ -173,7 +173,10 @@ async function tenantsWithOld({ report }: Database, before: number): Promise<str
 async function removeBatch({ write }: Database, tenantId: string, before: number): Promise<number> {
   const isBookedLater = sql<boolean>`exists (
     select 1 from ledger_entries
-    where ledger_entries.id = request_log.entry_id and ledger_entries.created_at >= ${before}
+    where ledger_entries.created_at >= ${before} and ledger_entries.id = coalesce(
+      (select bookings.entry_id from bookings where bookings.number = request_log.entry_id),
+      request_log.entry_id
+    )
   )`;
   const removed = await write
     .deleteFrom('request_log')

@@ -16,6 +16,7 @@ export interface Schema {
   journals: JournalsTable;
   journaled_charges: JournaledChargesTable;
   ledger_entries: LedgerEntriesTable;
+  bookings: BookingsTable;
   request_log: RequestLogTable;
   usage_daily: UsageDailyTable;
   usage_hourly: UsageHourlyTable;
@@ -49,6 +50,7 @@ const isCopied: Readonly<Record<Table, boolean>> = {
   journals: true,
   journaled_charges: true,
   ledger_entries: true,
+  bookings: true,
   request_log: true,
   usage_daily: true,
   usage_hourly: true,
@@ -179,13 +181,22 @@ export interface LedgerEntriesTable {
   created_at: number;
 }
 
+/**
+ * Entries whose log rows were written before them, under a number. All other entries have log rows
+ * under their ID. Numbers and IDs come from the same sequence, so none is both.
+ */
+interface BookingsTable {
+  number: number;
+  entry_id: number;
+  /** When the first and the last of its requests arrived. */
+  first_at: number;
+  last_at: number;
+}
+
 /** One column for each fee kind, in whole credits. */
 type FeeColumns = Record<FeeName, number>;
 
-/**
- * One finished request. IDs grow in commit order within a tenant, because a commit locks its
- * wallet.
- */
+/** One finished request. */
 export interface RequestLogTable extends FeeColumns {
   id: Generated<number>;
   /** The UUID's 16 bytes. */
@@ -206,7 +217,10 @@ export interface RequestLogTable extends FeeColumns {
   duration_ms: number;
   /** JSON with everything that is only displayed with the request. */
   details: string;
-  /** The ledger entry that includes this row's charge, or null if nothing was charged. */
+  /**
+   * The ledger entry that includes this row's charge, or the number of its booking. Null if nothing
+   * was charged.
+   */
   entry_id: number | null;
   created_at: number;
 }

@@ -6,8 +6,8 @@ import { openStore, type Store } from '../../src/store/open.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { speechJob } from '../support/speech-job.ts';
 import { waitUntil } from '../support/wait-until.ts';
-import { makeRecord } from './bookings.ts';
-import { makeKey, makeTenant, randomHash } from './engines.ts';
+import { discrepancies, grant, makeRecord } from './bookings.ts';
+import { addTenant, makeKey, makeTenant, randomHash } from './engines.ts';
 
 const ids = Array.from({ length: 21 }, (_, i) => `key_${String(i).padStart(2, '0')}`);
 
@@ -107,6 +107,33 @@ describe('lock order on Postgres', () => {
     const accounts = await read.selectFrom('accounts').select(['balance', 'leased']).execute();
     expect(accounts).toEqual(tenantIds.map(() => ({ balance: 3, leased: 0 })));
     for (const opened of [store, one, other]) await opened.database.close();
+  }, 120_000);
+
+  test('writes the log rows of a batch before it waits for the account', async () => {
+    const url = await (await startPostgres()).createDatabase();
+    const [store, other] = [await openStore(url), await openStore(url)];
+    const tenantId = await addTenant(store);
+    await grant(store, tenantId, 100);
+    const entries = [makeRecord({ tenantId })].map((record) =>
+      toSettlementEntry({ record, writtenOff: 0, keyAccount: null, keyCharge: 0 }),
+    );
+    const { write } = store.database;
+    const waiting = await write.transaction().execute(async (change) => {
+      await change.updateTable('accounts').set({ recalls: 1 }).execute();
+      const committed = other.ledger.commit({ processId: 'p', entries, mayRepeat: false, now: 2 });
+      await waitForBlocked(store, 1);
+      const { rows } = await sql<{ writing: boolean }>`
+        select exists (
+          select from pg_locks writes join pg_locks waits using (pid)
+          where not waits.granted and writes.relation = 'request_log'::regclass
+            and writes.mode = 'RowExclusiveLock'
+        ) as writing`.execute(store.database.read);
+      expect(rows).toEqual([{ writing: true }]);
+      return { committed };
+    });
+    expect(await waiting.committed).toMatchObject([{ charge: 7 }]);
+    expect(await discrepancies(store)).toEqual([]);
+    for (const opened of [store, other]) await opened.database.close();
   }, 120_000);
 
   test("does not make a job's free piece wait for the lock on the job", async () => {

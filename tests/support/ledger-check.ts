@@ -9,6 +9,7 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     accounts: await read.selectFrom('accounts').selectAll().execute(),
     leases: await read.selectFrom('leases').selectAll().execute(),
     entries: await read.selectFrom('ledger_entries').selectAll().orderBy('id').execute(),
+    bookings: await read.selectFrom('bookings').selectAll().execute(),
     rows: await read.selectFrom('request_log').selectAll().execute(),
     daily: await read.selectFrom('usage_daily').selectAll().execute(),
   });
@@ -17,7 +18,7 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
   // during such a change don't match, so read them until two reads in a row are equal.
   for (let before: unknown; !Bun.deepEquals(before, tables); tables = await readAll())
     before = tables;
-  const { accounts, leases, entries, rows, daily } = tables;
+  const { accounts, leases, entries, bookings, rows, daily } = tables;
   const found: string[] = [];
   const expectSame = (label: string, actual: unknown, expected: unknown) => {
     if (actual !== expected) found.push(`${label}: ${actual} is not ${expected}`);
@@ -41,7 +42,8 @@ export async function discrepancies({ read }: Reader): Promise<readonly string[]
     }
   }
 
-  const rowsOf = Map.groupBy(rows, (row) => row.entry_id);
+  const entryOf = new Map(bookings.map(({ number, entry_id }) => [number, entry_id]));
+  const rowsOf = Map.groupBy(rows, ({ entry_id }) => entryOf.get(entry_id ?? 0) ?? entry_id);
   const wallets = new Set(accounts.filter(isWallet).map(({ id }) => id));
   for (const entry of entries) {
     if (entry.kind !== 'charge' || !wallets.has(entry.account_id)) continue;

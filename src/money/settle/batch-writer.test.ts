@@ -155,11 +155,11 @@ describe('BatchWriter', () => {
     await writer.flush();
   });
 
-  test('commits at most 500 settlements per batch', async () => {
+  test('commits more settlements per batch while more are waiting, up to 2,000', async () => {
     const { writer, batches } = writerWith();
-    for (let i = 0; i < 1_201; i++) writer.add(entry());
+    for (let i = 0; i < 3_201; i++) writer.add(entry());
     await writer.flush();
-    expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 500, 201]);
+    expect(batches.map(({ settlements }) => settlements.length)).toEqual([500, 2_000, 701]);
   });
 
   test('commits a full batch at once', async () => {

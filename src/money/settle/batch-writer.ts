@@ -2,8 +2,13 @@ import { unbookedMax } from '../../core/bounds.ts';
 import type { Booked, LedgerStore, SettlementEntry } from '../ledger.ts';
 import { ClaimsInUse } from '../ledger.ts';
 
-/** Rows per commit. Larger batches save nothing and lock accounts longer. */
-const settlementsPerBatch = 500;
+/** A commit starts at once when this many settlements wait. */
+const fullBatch = 500;
+/**
+ * Settlements per commit if more are waiting, so that a backlog needs fewer locks and syncs. More
+ * would block the event loop for longer than 20 ms while the batch is written.
+ */
+const batchMax = 2_000;
 /** How long a commit waits for more rows. A commit of 1 row costs as much as one of 50. */
 const batchDelayMs = 200;
 const retryMsFirst = 100;
@@ -51,7 +56,7 @@ export class BatchWriter {
 
   add(entry: SettlementEntry): void {
     this.#waiting.push(entry);
-    if (this.#waiting.length === settlementsPerBatch) this.#runInBackground();
+    if (this.#waiting.length === fullBatch) this.#runInBackground();
     else this.#scheduleRun(batchDelayMs);
   }
 
@@ -99,7 +104,7 @@ export class BatchWriter {
   async #commitAll(): Promise<void> {
     this.#deferred.clear();
     let due = this.#waiting.length;
-    while (due > 0 || this.#waiting.length - this.#deferred.size >= settlementsPerBatch) {
+    while (due > 0 || this.#waiting.length - this.#deferred.size >= fullBatch) {
       due -= await this.#commitNext();
     }
     if (this.#waiting.length > 0) this.#scheduleRun(batchDelayMs);
@@ -108,11 +113,11 @@ export class BatchWriter {
   async #commitNext(): Promise<number> {
     const { onCommit, onFailure } = this.#deps;
     // The batch is among these entries. Don't scan the whole queue, which may have 100,000 entries.
-    const scanLength = settlementsPerBatch + this.#deferred.size;
+    const scanLength = batchMax + this.#deferred.size;
     const entries = this.#waiting
       .slice(0, scanLength)
       .filter(({ requestId }) => !this.#deferred.has(requestId))
-      .slice(0, settlementsPerBatch);
+      .slice(0, batchMax);
     try {
       const booked = await this.#commit(entries);
       const committed = new Set(entries);

@@ -111,7 +111,7 @@ type FromLease = NonNullable<Booked['fromLease']>;
 const noLease: FromLease = { lease: 0, credits: 0 };
 
 /** Returns the amounts that the process no longer has to count as owed. */
-function booked(
+export function booked(
   charges: ReadonlyMap<string, number>,
   fromLease: (owner: string) => FromLease | null,
 ): Booked[] {
@@ -205,7 +205,7 @@ function writeOffShortfalls(
   return covered;
 }
 
-function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
+export function chargesByOwner(settlements: readonly Settlement[]): ReadonlyMap<string, number> {
   const charges = new Map<string, number>();
   for (const settlement of settlements) {
     for (const { account, charge } of chargesOf(settlement)) {

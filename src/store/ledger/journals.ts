@@ -52,24 +52,33 @@ export async function bookNumbers(
   { settlements, processId }: ParsedBatch,
   { numbers, accounts }: { numbers: NumberRanges; accounts: readonly Account[] },
 ): Promise<void> {
-  const wallets = new Map(accounts.map(({ id, owner }) => [owner, { account_id: id, charges: 0 }]));
-  const added = new Set<number>();
-  for (const { journalNumber, record } of settlements) {
-    const wallet = wallets.get(walletName(record.tenantId));
-    if (journalNumber === undefined || numbers.has(journalNumber) || !wallet) continue;
-    if (!added.has(journalNumber)) wallet.charges += 1;
-    added.add(journalNumber);
-  }
+  const ids = new Map(accounts.map(({ id, owner }) => [owner, id]));
+  const added = addToBooked(numbers, settlements, (wallet) => ids.has(wallet));
   if (added.size === 0) return;
-  for (const number of added) numbers.add(number);
   await sql`
     update journals set booked = ${numbers.toString()}, charges = ${numbers.size}
     where process_id = ${processId}`.execute(trx);
   await insertRows(trx, engine, {
     table: 'journaled_charges',
     columns: ['account_id', 'charges'],
-    rows: [...wallets.values()].filter(({ charges }) => charges > 0),
+    rows: [...added].map(([owner, charges]) => ({ account_id: ids.get(owner) ?? 0, charges })),
     conflict:
       'on conflict (account_id) do update set charges = journaled_charges.charges + excluded.charges',
   });
+}
+
+/** Adds the numbers of charges on known wallets. Returns how many are new, by wallet. */
+export function addToBooked(
+  numbers: NumberRanges,
+  settlements: readonly Settlement[],
+  isKnown: (wallet: string) => boolean,
+): ReadonlyMap<string, number> {
+  const added = new Map<string, number>();
+  for (const { journalNumber, record } of settlements) {
+    const wallet = walletName(record.tenantId);
+    if (journalNumber === undefined || numbers.has(journalNumber) || !isKnown(wallet)) continue;
+    numbers.add(journalNumber);
+    added.set(wallet, (added.get(wallet) ?? 0) + 1);
+  }
+  return added;
 }

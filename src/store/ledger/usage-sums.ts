@@ -54,25 +54,37 @@ const addTo = (table: 'usage_daily' | 'usage_hourly', bucket: 'day' | 'hour') =>
 const addToDay = addTo('usage_daily', 'day');
 const addToHour = addTo('usage_hourly', 'hour');
 
-/** Adds a batch to the hourly and daily sums, after combining requests of a group into one row. */
+/** An insert into one of the tables, which adds to the rows that exist. */
+export type UsageInsert = ReturnType<typeof usageInserts>[number];
+
+/** Returns what a batch adds to the hourly and daily sums: one row for each group of requests. */
+export function usageInserts(settlements: readonly Settlement[]) {
+  const hourly = hourlyRows(settlements);
+  return [
+    {
+      table: 'usage_hourly',
+      columns: ['hour', ...groupColumns, ...dailySums],
+      rows: hourly,
+      conflict: addToHour,
+    },
+    {
+      table: 'usage_daily',
+      columns: ['day', ...groupColumns, ...dailySums],
+      rows: dailyRows(hourly),
+      conflict: addToDay,
+    },
+  ] as const;
+}
+
+/** Adds a batch to the hourly and daily sums. */
 export async function addUsageSums(
   trx: StoreTransaction,
   engine: Engine,
   settlements: readonly Settlement[],
 ): Promise<void> {
-  const hourly = hourlyRows(settlements);
-  await insertRows(trx, engine, {
-    table: 'usage_hourly',
-    columns: ['hour', ...groupColumns, ...dailySums],
-    rows: hourly,
-    conflict: addToHour,
-  });
-  await insertRows(trx, engine, {
-    table: 'usage_daily',
-    columns: ['day', ...groupColumns, ...dailySums],
-    rows: dailyRows(hourly),
-    conflict: addToDay,
-  });
+  const [hourly, daily] = usageInserts(settlements);
+  await insertRows(trx, engine, hourly);
+  await insertRows(trx, engine, daily);
 }
 
 function hourlyRows(settlements: readonly Settlement[]): UsageHourlyTable[] {

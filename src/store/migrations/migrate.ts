@@ -21,6 +21,7 @@ import { keysDisabledByOperator } from './0014-keys-disabled-by-operator.ts';
 import { webhookRotations } from './0015-webhook-rotations.ts';
 import { runningRequests } from './0016-running-requests.ts';
 import { configObjects } from './0017-config-objects.ts';
+import { bookings } from './0018-bookings.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -45,6 +46,7 @@ export const migrations: readonly Migration[] = [
   webhookRotations,
   runningRequests,
   configObjects,
+  bookings,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

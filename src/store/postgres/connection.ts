@@ -141,6 +141,43 @@ export function isServerFull(error: unknown): boolean {
 }
 
 /**
+ * Ends statements that commit their transaction. No round trip then prolongs its locks. The `commit`
+ * that follows from Kysely is skipped.
+ */
+export const andCommit = '; commit';
+
+/** Runs a `copy … from stdin` statement with its data in Postgres's text format. */
+function copyIn(client: pg.PoolClient, statement: string, data: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const done: CopyDone = (error, result) => (error ? reject(error) : resolve(result));
+    client.query(new CopyIn(statement, data, done));
+  });
+}
+
+type CopyDone = (error: Error | null | undefined, result: unknown) => void;
+
+/** A statement of the driver that sends data when the server asks for it. */
+class CopyIn extends pg.Query {
+  readonly #data: string;
+
+  constructor(statement: string, data: string, done: CopyDone) {
+    super(statement, undefined, done);
+    this.#data = data;
+  }
+
+  handleCopyInResponse(connection: CopyConnection): void {
+    connection.sendCopyFromChunk(Buffer.from(this.#data));
+    connection.endCopyFrom();
+  }
+}
+
+/** The methods of the driver's connection that its types leave out. */
+interface CopyConnection {
+  sendCopyFromChunk(chunk: Buffer): void;
+  endCopyFrom(): void;
+}
+
+/**
  * Drops connections after a timeout. When a server freezes, `pg` reports a timeout but keeps the
  * dead query on the connection, and every later query on that connection would wait for it.
  */
@@ -148,6 +185,8 @@ class BoundedClient implements PostgresPoolClient {
   readonly #client: pg.PoolClient;
   readonly #beginStatement: string;
   #failure: Error | undefined;
+  /** True if the last statements ended the transaction. */
+  #isCommitted = false;
 
   constructor(client: pg.PoolClient, beginStatement: string) {
     this.#client = client;
@@ -170,10 +209,15 @@ class BoundedClient implements PostgresPoolClient {
 
   async #run<Row>(sql: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<Row>> {
     if (this.#failure !== undefined) throw this.#failure;
+    if (sql === 'commit' && this.#isCommitted) return { command: 'SELECT', rowCount: 0, rows: [] };
     try {
-      const result: unknown = await this.#client.query(sql, [...parameters]);
-      // Kysely and `pg` have different types for the same object.
-      return result as PostgresQueryResult<Row>;
+      const result: unknown = await (sql.startsWith('copy ')
+        ? copyIn(this.#client, sql, String(parameters[0]))
+        : this.#client.query(sql, [...parameters]));
+      this.#isCommitted = sql.endsWith(andCommit);
+      // Several statements have several results. The one before `commit` is asked for. Kysely and `pg`
+      // have different types for the same object.
+      return (Array.isArray(result) ? result.at(-2) : result) as PostgresQueryResult<Row>;
     } catch (error) {
       // A transaction whose begin failed halfway must not stay on the connection either.
       if (

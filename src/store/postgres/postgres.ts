@@ -14,6 +14,7 @@ import {
   parseAddress,
   postgresError,
 } from './connection.ts';
+import { commitRowsFirst, isShortfall } from './rows-first.ts';
 
 interface PostgresBounds {
   readonly connectionsMax: number;
@@ -97,9 +98,17 @@ async function open(
     read: db,
     report: db,
     write: db,
-    commitBatch: (batch) => {
-      const read = parseBatch(batch);
-      return db.transaction().execute((trx) => commitBatch(trx, 'postgres', read));
+    commitBatch: async (batch) => {
+      const parsed = parseBatch(batch);
+      const transaction = db.transaction();
+      if (!batch.mayRepeat) {
+        try {
+          return await transaction.execute((trx) => commitRowsFirst(trx, parsed));
+        } catch (error) {
+          if (!isShortfall(error)) throw error;
+        }
+      }
+      return transaction.execute((trx) => commitBatch(trx, 'postgres', parsed));
     },
     ping: () => requireWritable(db, target),
     close: () => pool.end(),

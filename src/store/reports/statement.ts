@@ -1,6 +1,6 @@
 import { type Selectable, sql } from 'kysely';
 import { walletName } from '../../money/ledger.ts';
-import type { Period } from '../../records/period.ts';
+import { allTime, type Period } from '../../records/period.ts';
 import type {
   EntryRange,
   MonthReads,
@@ -107,40 +107,48 @@ export class SqlStatement extends SqlRepository implements StatementReads {
   }
 }
 
-function pageAfter(
-  { read }: Database,
+async function pageAfter(
+  { engine, read }: Database,
   range: StatementRange,
   last: { readonly entry: number; readonly row: number },
-) {
-  return read
-    .selectFrom('ledger_entries as entry')
-    .leftJoin('request_log as log', (join) =>
-      join
-        .onRef('log.entry_id', '=', 'entry.id')
-        .on(charged, '>', sql.lit(0))
-        // Redundant, but without it Postgres reads the log's index from its start.
-        .on('log.entry_id', '>=', last.entry)
-        .on('log.entry_id', '<=', range.lastEntry),
-    )
-    .select(['entry.id', 'entry.kind', 'entry.amount', 'entry.created_at as booked_at'])
-    .select(['log.id as log_id', ...requestColumns.map((name) => `log.${name}` as const)])
-    .where('entry.account_id', '=', range.accountId)
-    .where('entry.id', '>=', last.entry)
-    .where('entry.id', '<=', range.lastEntry)
-    .where((eb) =>
-      eb.or([
-        eb('entry.id', '>', last.entry),
-        eb('log.id', '>', last.row),
-        eb('log.id', 'is', null),
-      ]),
-    )
-    .orderBy('entry.id')
-    .orderBy('log.id')
-    .limit(linesPerPage)
-    .execute();
+): Promise<PageRow[]> {
+  const columns = sql.raw(requestColumns.map((name) => `log.${name}`).join(', '));
+  const isOfEntry = sql`
+    log.entry_id = coalesce(booking.number, entry.id) and ${charged} > 0
+    and log.created_at >= coalesce(booking.first_at, ${sql.lit(-allTime.until)})
+    and log.created_at <= coalesce(booking.last_at, ${sql.lit(allTime.until)})`;
+  // Postgres would scan the log for a join. With a limit, it reads the rows of one entry at a time.
+  const log =
+    engine === 'sqlite'
+      ? sql`request_log log on ${isOfEntry}`
+      : sql`lateral (
+          select log.* from request_log log
+          where ${isOfEntry} and (entry.id > ${last.entry} or log.id > ${last.row})
+          order by log.id limit ${sql.lit(linesPerPage)}
+        ) log on true`;
+  const { rows } = await sql<PageRow>`
+    select entry.id, entry.kind, entry.amount, entry.created_at as booked_at,
+      log.id as log_id, ${columns}
+    from ledger_entries entry
+    left join bookings booking on booking.entry_id = entry.id
+    left join ${log}
+    where entry.account_id = ${range.accountId}
+      and entry.id >= ${last.entry} and entry.id <= ${range.lastEntry}
+      and (entry.id > ${last.entry} or log.id > ${last.row} or ${last.row} = 0)
+    order by entry.id, log.id limit ${sql.lit(linesPerPage)}`.execute(read);
+  return rows;
 }
 
-type PageRow = Awaited<ReturnType<typeof pageAfter>>[number];
+/** An entry, with one of its requests or, if it has none, with nulls. */
+interface PageRow extends Nullable<RequestRow> {
+  readonly id: number;
+  readonly kind: string;
+  readonly amount: number;
+  readonly booked_at: number;
+  readonly log_id: number | null;
+}
+
+type Nullable<T> = { readonly [Name in keyof T]: T[Name] | null };
 type RequestRow = Pick<Selectable<RequestLogTable>, (typeof requestColumns)[number]>;
 
 function lineOf(row: PageRow): StatementLine {

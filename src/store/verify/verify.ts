@@ -245,7 +245,10 @@ async function differences({ read }: ReadOnlyDatabase, span: Span): Promise<read
 function unbookedRequests({ read }: ReadOnlyDatabase, span: Span) {
   return read
     .selectFrom('request_log as log')
-    .leftJoin('ledger_entries as entry', 'entry.id', 'log.entry_id')
+    .leftJoin('bookings as booking', 'booking.number', 'log.entry_id')
+    .leftJoin('ledger_entries as entry', (join) =>
+      join.on('entry.id', '=', sql`coalesce(booking.entry_id, log.entry_id)`),
+    )
     .leftJoin('accounts as account', 'account.id', 'entry.account_id')
     .select(['log.request_id', 'log.created_at'])
     .where('log.tenant_id', '=', span.tenantId)
