@@ -316,7 +316,9 @@ async function createDatabase(server: string, name: string): Promise<string> {
 async function bookedIn(database: string): Promise<number> {
   const store = new Bun.SQL(database);
   try {
-    const [row] = await store.unsafe('select coalesce(sum(requests), 0) as booked from usage_daily');
+    const [row] = await store.unsafe(
+      'select coalesce(sum(requests), 0) as booked from usage_daily',
+    );
     return Number(row.booked);
   } finally {
     await store.close();
