@@ -1,8 +1,9 @@
 /**
- * Measures how many settled requests per second several processes book on one account, which is the
- * most contended case: all of them charge the same wallet. Each process books a prepared backlog
- * with its own batch writer. Prints rows per second and the CPU time per row of the processes and of
- * Postgres. Run it with `bun bench/drain.ts [--engine sqlite] [--processes 1,2,4] [--rows 100000]`.
+ * Measures how many settled requests per second several processes book on one account, the most
+ * contended case, because all of them charge the same wallet. Each process books a prepared backlog
+ * with its own batch writer. Prints rows per second and the CPU time per row of the processes and
+ * of Postgres. Run it with `bun bench/drain.ts [--engine sqlite] [--processes 1,2,4]
+ * [--rows 100000]`.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

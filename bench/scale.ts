@@ -1,21 +1,21 @@
 /**
- * Measures how served and booked requests per second grow with the number of workers, on one machine
- * with many cores: gateway workers, upstreams, and load generators are processes of their own, and all
- * requests have the same tenant and key. It has no imports besides the runtime, so that it also runs
- * from the single executable on a machine without sources:
+ * Measures how served and booked requests per second grow with the number of workers, on one
+ * machine with many cores: gateway workers, upstreams, and load generators are processes of their
+ * own, and all requests have the same tenant and key. It needs only this file, `scale-load.ts`, and
+ * the runtime, so that it also runs from the single executable on a machine without sources:
  *
  *   npx bun bench/scale.ts --workers 1,2,4 --seconds 15 --database postgres://…
- *   BUN_BE_BUN=1 ./tollgate scale.ts --gateway ./tollgate --workers 8 --seconds 60 --database postgres://…
+ *   BUN_BE_BUN=1 ./tollgate scale.ts --gateway ./tollgate --workers 8 --database postgres://…
  *
- * Without `--database`, each run gets a new SQLite file. `--rate` limits the load to that many requests
- * per second in total. With Postgres, each run gets a new database on the server. Linux only.
+ * Without `--database`, each run gets a new SQLite file. `--rate` limits the load to that many
+ * requests per second in total. With Postgres, each run gets a new database. Linux only.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { clientKey, type LoadResult, sendLoad, serveUpstream } from './scale-load.ts';
 
-const clientKey = 'sk-tg-bench-0123456789abcdef0123456789abcdef';
 const warmUpMs = 4_000;
 const sampleMs = 5_000;
 /** How long the rest of the backlog may take to be booked after the load has ended. */
@@ -38,156 +38,6 @@ const { values: options } = parseArgs({
     ms: { type: 'string', default: '0' },
   },
 });
-
-const body = JSON.stringify({
-  model: 'bench/chat',
-  temperature: 0.7,
-  max_tokens: 100,
-  messages: [
-    { role: 'system', content: 'You are a helpful assistant.' },
-    { role: 'user', content: 'Name three rivers that flow into the Black Sea.' },
-  ],
-});
-
-const answer = JSON.stringify({
-  id: 'chatcmpl-C2P2HtMJhPkWjQ2adKerkdVilXmRL',
-  created: 1_754_688_929,
-  model: 'large',
-  object: 'chat.completion',
-  choices: [
-    {
-      index: 0,
-      message: { role: 'assistant', content: 'The Danube, the Dnieper and the Don.' },
-      logprobs: null,
-      finish_reason: 'stop',
-    },
-  ],
-  usage: { prompt_tokens: 27, completion_tokens: 12, total_tokens: 39 },
-});
-
-function serveUpstream(): void {
-  const headers = { 'content-type': 'application/json' };
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: Number(options.port),
-    reusePort: true,
-    idleTimeout: 0,
-    async fetch(request) {
-      await request.arrayBuffer();
-      return new Response(answer, { headers });
-    },
-  });
-  process.stdout.write(`port ${server.port}\n`);
-}
-
-interface LoadResult {
-  readonly served: number;
-  /** Answers by status, without those that were served. */
-  readonly others: Readonly<Record<string, number>>;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-}
-
-/** Limits how many requests start per second. */
-class Pace {
-  readonly #perMs: number;
-  readonly #startedAt = performance.now();
-  #started = 0;
-  readonly #idle: (() => void)[] = [];
-
-  constructor(perSecond: number) {
-    this.#perMs = perSecond / 1000;
-    if (perSecond > 0) setInterval(() => this.#release(), 1).unref();
-  }
-
-  start(send: () => void): void {
-    if (this.#perMs > 0 && this.#isAhead()) this.#idle.push(send);
-    else {
-      this.#started += 1;
-      send();
-    }
-  }
-
-  #isAhead(): boolean {
-    return this.#started >= (performance.now() - this.#startedAt) * this.#perMs;
-  }
-
-  #release(): void {
-    while (this.#idle.length > 0 && !this.#isAhead()) {
-      this.#started += 1;
-      this.#idle.shift()?.();
-    }
-  }
-}
-
-/** Sends requests on raw connections, because an HTTP client would need as much CPU as the gateway. */
-async function sendLoad(): Promise<void> {
-  const { hostname, port } = new URL(options.url);
-  const request = Buffer.from(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}:${port}\r\n` +
-      `content-type: application/json\r\nauthorization: Bearer ${clientKey}\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-  const until = performance.now() + Number(options.ms);
-  const pace = new Pace(Number(options.rate));
-  const times: number[] = [];
-  const others: Record<string, number> = {};
-  let served = 0;
-  const count = (status: string) => {
-    if (status === '200') served += 1;
-    else others[status] = (others[status] ?? 0) + 1;
-  };
-  const connection = () =>
-    new Promise<void>((ended) => {
-      let startedAt = 0;
-      let received = '';
-      const send = (socket: Bun.Socket) => {
-        if (performance.now() >= until) {
-          socket.end();
-          return ended();
-        }
-        pace.start(() => {
-          startedAt = performance.now();
-          received = '';
-          socket.write(request);
-        });
-      };
-      const fail = (reason: string) => {
-        count(reason);
-        // A short pause, so that a gateway that is gone doesn't keep this process busy.
-        setTimeout(() => void connection().then(ended), 50);
-      };
-      Bun.connect({
-        hostname,
-        port: Number(port),
-        socket: {
-          open: send,
-          data(socket, bytes) {
-            received += bytes.toString('latin1');
-            const head = received.indexOf('\r\n\r\n');
-            const length = /\r\ncontent-length: (\d+)/i.exec(received)?.[1];
-            if (head < 0 || received.length < head + 4 + Number(length ?? 0)) return;
-            times.push(performance.now() - startedAt);
-            count(length === undefined ? 'no length' : received.slice(9, 12));
-            send(socket);
-          },
-          close() {
-            if (performance.now() < until) fail('closed');
-            else ended();
-          },
-        },
-      }).catch(() => fail('refused'));
-    });
-  await Promise.race([
-    Promise.all(Array.from({ length: Number(options.connections) }, connection)),
-    Bun.sleep(Number(options.ms) + 5_000),
-  ]);
-  times.sort((a, b) => a - b);
-  const at = (share: number) => times[Math.floor(times.length * share)] ?? 0;
-  const result: LoadResult = { served, others, p50Ms: at(0.5), p99Ms: at(0.99) };
-  process.stdout.write(`${JSON.stringify(result)}\n`);
-  process.exit(0);
-}
 
 const children = new Set<Bun.Subprocess>();
 
@@ -420,11 +270,17 @@ async function measure(workers: number, upstreamPort: number): Promise<void> {
   const cores = (gatewaySeconds / seconds).toFixed(1);
   const postgresCores = (postgresSeconds / seconds).toFixed(1);
   process.stdout.write(`           cores: ${cores} gateway, ${postgresCores} Postgres\n`);
-  const events = readFileSync(gateway.logFile, 'utf8').match(/.*"level":"(?:warn|error)".*/g) ?? [];
-  for (const line of events.slice(0, 5)) process.stdout.write(`           ${line.slice(0, 300)}\n`);
+  for (const line of await problemsIn(gateway.logFile))
+    process.stdout.write(`           ${line.slice(0, 300)}\n`);
   child.kill('SIGTERM');
   await child.exited;
   rmSync(gateway.logFile, { force: true });
+}
+
+/** Returns the first warnings and errors. With a line per request, the file exceeds the memory. */
+async function problemsIn(logFile: string): Promise<readonly string[]> {
+  const search = Bun.spawn(['grep', '-m', '5', '-E', '"level":"(warn|error)"', logFile]);
+  return (await new Response(search.stdout).text()).split('\n').filter((line) => line !== '');
 }
 
 async function main(): Promise<void> {
@@ -449,6 +305,6 @@ async function main(): Promise<void> {
   process.exit(0);
 }
 
-if (options.role === 'upstream') serveUpstream();
-else if (options.role === 'load') await sendLoad();
+if (options.role === 'upstream') serveUpstream(Number(options.port));
+else if (options.role === 'load') await sendLoad(options);
 else await main();

@@ -58,7 +58,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   const managementDeps = managementDepsOf(deps);
   const chat = chatDepsOf(deps);
   const routes: Route[] = [
-    ...healthRoutes({ version, ping: () => ping(deps), isDraining }),
+    ...healthRoutes({ ...healthOf(deps), version, isDraining }),
     ...metricsRoutes(metrics),
     ...inferenceRoutes(deps, chat),
     ...generationRoutes({
@@ -195,6 +195,11 @@ function controlRoutes(deps: RouteDeps): Route[] {
     ...auditRoutes(store.auditLog),
   ];
 }
+
+const healthOf = (deps: RouteDeps) => ({
+  ping: () => ping(deps),
+  warning: () => deps.accounting.warning(),
+});
 
 /** Rejects while this process can't accept billable requests. */
 async function ping({ accounting, store }: RouteDeps): Promise<void> {

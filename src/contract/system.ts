@@ -17,6 +17,13 @@ export type HelloObject = Shape<typeof helloSchema>;
 const aliveSchema = record('Alive', { status: Type.Literal('ok'), version: text() });
 export type AliveObject = Shape<typeof aliveSchema>;
 
+const readySchema = record('Ready', {
+  status: Type.Literal('ok'),
+  version: text(),
+  warning: Type.Optional(text()),
+});
+export type ReadyObject = Shape<typeof readySchema>;
+
 const notReadySchema = record('NotReady', { status: Type.Literal('unavailable'), reason: text() });
 export type NotReadyObject = Shape<typeof notReadySchema>;
 
@@ -43,7 +50,7 @@ export const systemDocs = {
     details:
       'For load balancers. Returns 503 during shutdown, while the store is unreachable or ' +
       "read-only, and while the journal can't be written.",
-    responses: { 200: aliveSchema, 503: notReadySchema },
+    responses: { 200: readySchema, 503: notReadySchema },
   },
   metrics: { summary: 'Get metrics for Prometheus', responses: { 200: plainText } },
   openApi: {

@@ -129,11 +129,39 @@ test('Accounting with 100,000 unbooked requests rejects new ones and does not re
   expect(hold.credits).toBe(5);
   for (let i = 0; i < 2; i++) void accounting.saveSettlement(one, false);
   expect(accounting.state().unbookedRequests).toBe(100_000);
-  const full = 'Too many finished requests are waiting for the database. Try again shortly.';
+  const full = 'Too many finished requests are waiting for the database. Try again in 30 seconds.';
   const newHold = () => accounting.hold({ caller, receivedAt }, { requested: 5, minimum: 5 });
   expect(await rejection(newHold)).toBe(full);
-  const rejected = expect.objectContaining({ message: full, retryAfterSeconds: 5 });
+  const rejected = expect.objectContaining({ message: full, retryAfterSeconds: 30 });
   expect(() => accounting.requireCapacity()).toThrow(rejected);
+}, 120_000);
+
+test('Accounting reports that booking is behind long before it rejects calls', async () => {
+  const eventsAfterCheck = async () => {
+    logged = [];
+    await Promise.allSettled(accounting.periodicTasks().map((task) => task.run()));
+    const events = logged.map((line) => JSON.parse(line));
+    return events.filter(({ event }) => event !== 'booking_failed');
+  };
+  const one = settlementWith(0);
+  const recent = { ...one, record: { ...one.record, createdAt: Date.now() } };
+  void accounting.saveSettlement(recent, false);
+  expect(await eventsAfterCheck()).toEqual([]);
+  expect([accounting.warning(), accounting.state().isBookingBehind]).toEqual([undefined, false]);
+  for (let i = 1; i < 20_000; i++) void accounting.saveSettlement(recent, false);
+  const behind = { event: 'booking_behind', waiting: 20_000, waiting_max: 100_000 };
+  expect(await eventsAfterCheck()).toMatchObject([{ level: 'warn', ...behind }]);
+  expect(accounting.warning()).toStartWith(
+    'Booking is behind: 20,000 finished requests wait for the database',
+  );
+  expect(accounting.state().isBookingBehind).toBe(true);
+  expect(await eventsAfterCheck()).toEqual([]);
+  accounting.requireCapacity();
+
+  isStoreDown = false;
+  await flushed();
+  const caughtUp = { event: 'booking_caught_up', waiting: 0, booked_per_second: 2_000 };
+  expect(await eventsAfterCheck()).toMatchObject([{ level: 'info', ...caughtUp }]);
 }, 120_000);
 
 test('Accounting logs a failed commit at once and then every minute, and the recovery', async () => {

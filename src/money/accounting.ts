@@ -1,9 +1,10 @@
 import type { Call } from '../call.ts';
-import { journalWaitMs } from '../core/bounds.ts';
+import { journalWaitMs, unbookedMax } from '../core/bounds.ts';
 import { GatewayError, unavailable } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { AnswerWriteResult, IdempotentAnswer } from '../core/recording.ts';
 import { isLongRecording } from '../core/recording.ts';
+import { pluralize } from '../core/text.ts';
 import type { EndedRequest } from '../telemetry/ended-request.ts';
 import type { AccountingState } from '../telemetry/gauges.ts';
 import { type Log, type LogFields, reason } from '../telemetry/log.ts';
@@ -13,6 +14,7 @@ import type { Booked, LedgerStore, Settlement } from './ledger.ts';
 import { chargesOf, type SettlementEntry, toSettlementEntry } from './ledger.ts';
 import { totalCharge } from './price/fee-kinds.ts';
 import { AnswerBatchWriter } from './settle/answer-batch-writer.ts';
+import { Backlog } from './settle/backlog.ts';
 import { BatchWriter } from './settle/batch-writer.ts';
 import { Journal } from './settle/journal.ts';
 import type { DispatchedRequest } from './settle/journal-files.ts';
@@ -40,6 +42,7 @@ const heartbeatMs = 30_000;
  * so logging every failure would flood the log.
  */
 const failureLogMs = 60_000;
+const backlogCheckMs = 1_000;
 
 /**
  * How long `close()` waits for requests to settle. After a client disconnects, the gateway waits 2
@@ -54,6 +57,7 @@ export class Accounting {
   readonly #wallets: Wallets;
   readonly #journal: Journal;
   readonly #batchWriter: BatchWriter;
+  readonly #backlog = new Backlog();
   readonly #answerWriter: AnswerBatchWriter;
   readonly #longAnswerWriter: AnswerBatchWriter;
   readonly #lateReplay: LateReplay;
@@ -113,6 +117,7 @@ export class Accounting {
       ...this.#wallets.periodicTasks(),
       { everyMs: heartbeatMs, run: () => this.#journal.heartbeat() },
       { everyMs: failureLogMs, run: async () => this.#logFailure() },
+      { everyMs: backlogCheckMs, run: async () => this.#checkBacklog() },
       {
         everyMs: this.#lateReplay.everyMs,
         run: async () => logReplayed(this.#log, await this.#lateReplay.poll(Date.now())),
@@ -136,9 +141,39 @@ export class Accounting {
   }
 
   #rejectWhenFull(): void {
-    if (!this.#batchWriter.isFull) return;
-    const message = 'Too many finished requests are waiting for the database. Try again shortly.';
-    throw new GatewayError('service_unavailable', message, { retryAfterSeconds: 5 });
+    const seconds = this.#backlog.rejectionSeconds(this.#batchWriter.waiting);
+    if (seconds === undefined) return;
+    const wait = pluralize(seconds, 'second');
+    const message = 'Too many finished requests are waiting for the database.';
+    const details = { retryAfterSeconds: seconds };
+    throw new GatewayError('service_unavailable', `${message} Try again in ${wait}.`, details);
+  }
+
+  /** Returns a sentence if booking falls behind, long before calls are rejected. */
+  warning(): string | undefined {
+    if (!this.#backlog.isBehind) return undefined;
+    const waiting = this.#batchWriter.waiting.toLocaleString('en-US');
+    const seconds = Math.round(this.#batchWriter.lagMs(Date.now()) / 1000);
+    return (
+      `Booking is behind: ${waiting} finished requests wait for the database, ` +
+      `the oldest for ${pluralize(seconds, 'second')}. ` +
+      `From ${unbookedMax.toLocaleString('en-US')} on, new calls are rejected.`
+    );
+  }
+
+  #checkBacklog(): void {
+    const { waiting } = this.#batchWriter;
+    const lagMs = this.#batchWriter.lagMs(Date.now());
+    const change = this.#backlog.update({ waiting, lagMs });
+    if (change === undefined) return;
+    const fields = {
+      waiting,
+      waiting_max: unbookedMax,
+      lag_seconds: Math.round(lagMs / 1000),
+      booked_per_second: Math.round(this.#backlog.perSecond()),
+    };
+    if (change === 'behind') this.#log.warn('booking_behind', fields);
+    else this.#log.info('booking_caught_up', fields);
   }
 
   dispatched(call: DispatchedRequest): Promise<void> {
@@ -181,6 +216,7 @@ export class Accounting {
   #committed(booked: readonly Booked[], requestIds: readonly string[]): void {
     this.#wallets.booked(booked);
     this.#journal.committed(requestIds);
+    this.#backlog.booked(requestIds.length);
     if (this.#failure) this.#log.info('booking_recovered');
     this.#failure = undefined;
   }
@@ -257,6 +293,8 @@ export class Accounting {
       journalAgeMs: this.#journal.ageMs(now),
       unbookedRequests: this.#batchWriter.waiting,
       bookingLagMs: this.#batchWriter.lagMs(now),
+      bookedRequests: this.#backlog.bookedRequests,
+      isBookingBehind: this.#backlog.isBehind,
     };
   }
 

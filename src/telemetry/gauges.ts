@@ -21,6 +21,10 @@ export interface AccountingState {
   readonly unbookedRequests: number;
   /** How long the oldest of them has waited. */
   readonly bookingLagMs: number;
+  /** All requests that this process has booked. */
+  readonly bookedRequests: number;
+  /** Many requests wait, or one has waited for long. */
+  readonly isBookingBehind: boolean;
 }
 
 type Circuit = 'closed' | 'half_open' | 'open';
@@ -65,6 +69,16 @@ export function accountingFamilies(state: AccountingState): Family[] {
       'tollgate_settlement_lag_seconds',
       'How long the oldest ended request has waited to be written to the ledger.',
       state.bookingLagMs / 1000,
+    ),
+    counter(
+      'tollgate_booked_requests_total',
+      'Ended requests written to the ledger.',
+      state.bookedRequests,
+    ),
+    gauge(
+      'tollgate_booking_behind',
+      '1 while booking is behind: many ended requests wait for the ledger, or one for long.',
+      state.isBookingBehind ? 1 : 0,
     ),
   ];
 }

@@ -127,6 +127,7 @@ const rowsOfAll: readonly (readonly [string, Row])[] = [
     balance_after: largest,
     idempotency_key: oddText,
   }),
+  ['bookings', { number: 40, entry_id: 41, first_at: now, last_at: now }],
   ['journals', { process_id: 'dead', booked: '0-1,3', charges: 3 }],
   ['journaled_charges', { account_id: 7, charges: 3 }],
   ['leases', { account_id: 7, process_id: 'dead', number: 1, credits: 30, until: now - 1 }],

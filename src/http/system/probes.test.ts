@@ -3,9 +3,24 @@ import { Router } from '../router.ts';
 import { Exchange } from '../routes.ts';
 import { healthRoutes } from './probes.ts';
 
+const routesWith = (ping: () => Promise<void>, warning?: string) =>
+  new Router(healthRoutes({ version: '1', ping, isDraining: () => false, warning: () => warning }));
+
+test('GET /readyz warns while booking is behind', async () => {
+  const ready = routesWith(async () => {}, 'Booking is behind.').match('GET', '/readyz')?.route;
+  if (ready?.access !== 'public') throw new Error('The route is not public.');
+  const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));
+  expect(answer.status).toBe(200);
+  expect(await answer.json()).toEqual({
+    status: 'ok',
+    version: '1',
+    warning: 'Booking is behind.',
+  });
+});
+
 test('GET /readyz returns 503 when the store does not respond', async () => {
   const ping = () => new Promise<never>(() => {});
-  const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
+  const routes = routesWith(ping);
   const ready = routes.match('GET', '/readyz')?.route;
   if (ready?.access !== 'public') throw new Error('The route is not public.');
   const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));
@@ -25,7 +40,7 @@ test.each([
   ['getaddrinfo ENOTFOUND db.internal', 'The store is unavailable: getaddrinfo ENOTFOUND'],
 ])('GET /readyz does not name the host in "%s"', async (message, reason) => {
   const ping = () => Promise.reject(new Error(message, { cause: new Error('at 10.0.0.5') }));
-  const routes = new Router(healthRoutes({ version: '1', ping, isDraining: () => false }));
+  const routes = routesWith(ping);
   const ready = routes.match('GET', '/readyz')?.route;
   if (ready?.access !== 'public') throw new Error('The route is not public.');
   const answer = await ready.handle(new Exchange(new Request('http://gateway/readyz')));

@@ -2,9 +2,11 @@ import {
   type AliveObject,
   type HelloObject,
   type NotReadyObject,
+  type ReadyObject,
   systemDocs,
 } from '../../contract/system.ts';
 import { withTimeout } from '../../core/deadlines.ts';
+import { GatewayError } from '../../core/errors.ts';
 import { expositionType, type Metrics } from '../../telemetry/prometheus.ts';
 import { json, setRetryAfter } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -14,6 +16,8 @@ interface HealthDeps {
   /** Rejects while the store is unreachable or read-only, or the journal can't be written. */
   ping(): Promise<void>;
   isDraining(): boolean;
+  /** Returns a sentence if calls will be rejected unless something changes. */
+  warning?(): string | undefined;
 }
 
 /** Shorter than the probe timeout in deploy/kubernetes, so that the probe receives the reason. */
@@ -50,8 +54,8 @@ function publicReason(error: unknown): string {
 
 /** Never calls a provider, because that would cost money. */
 async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
-  const notReady = (problem: string) => {
-    setRetryAfter(exchange.headers);
+  const notReady = (problem: string, retryAfterSeconds?: number) => {
+    setRetryAfter(exchange.headers, retryAfterSeconds);
     const body: NotReadyObject = { status: 'unavailable', reason: problem };
     return json(exchange, body, 503);
   };
@@ -59,11 +63,17 @@ async function ready(exchange: Exchange, deps: HealthDeps): Promise<Response> {
   const isReachable = deps.ping().then(() => true);
   try {
     if (await withTimeout(isReachable, pingTimeoutMs)) {
-      const body: AliveObject = { status: 'ok', version: deps.version };
+      const warning = deps.warning?.();
+      const body: ReadyObject = {
+        status: 'ok',
+        version: deps.version,
+        ...(warning === undefined ? {} : { warning }),
+      };
       return json(exchange, body);
     }
   } catch (error) {
-    return notReady(`The store is unavailable: ${publicReason(error)}`);
+    const wait = error instanceof GatewayError ? error.retryAfterSeconds : null;
+    return notReady(`The store is unavailable: ${publicReason(error)}`, wait ?? undefined);
   }
   const seconds = pingTimeoutMs / 1000;
   return notReady(`The store is unavailable: no response within ${seconds} seconds.`);

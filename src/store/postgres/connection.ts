@@ -141,8 +141,8 @@ export function isServerFull(error: unknown): boolean {
 }
 
 /**
- * Ends statements that commit their transaction. No round trip then prolongs its locks. The `commit`
- * that follows from Kysely is skipped.
+ * Ends statements that commit their transaction. No round trip then prolongs its locks. The
+ * `commit` that follows from Kysely is skipped.
  */
 export const andCommit = '; commit';
 
@@ -215,8 +215,8 @@ class BoundedClient implements PostgresPoolClient {
         ? copyIn(this.#client, sql, String(parameters[0]))
         : this.#client.query(sql, [...parameters]));
       this.#isCommitted = sql.endsWith(andCommit);
-      // Several statements have several results. The one before `commit` is asked for. Kysely and `pg`
-      // have different types for the same object.
+      // Several statements have several results, the last of `commit`. Kysely and `pg` have
+      // different types for the same object.
       return (Array.isArray(result) ? result.at(-2) : result) as PostgresQueryResult<Row>;
     } catch (error) {
       // A transaction whose begin failed halfway must not stay on the connection either.

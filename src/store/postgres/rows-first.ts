@@ -167,7 +167,8 @@ const payStatement = (dues: readonly Due[], { processId, now, firstAt, lastAt }:
     returning id, account_id
   ), booking as (
     insert into bookings (number, entry_id, first_at, last_at)
-    select due.number, entry.id, ${firstAt}, ${lastAt} from entry join due on due.id = entry.account_id
+    select due.number, entry.id, ${firstAt}, ${lastAt}
+    from entry join due on due.id = entry.account_id
     where due.number is not null
   ), counted as (
     insert into journaled_charges (account_id, charges)

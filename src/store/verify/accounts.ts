@@ -179,8 +179,9 @@ function entriesAfter({ read }: ReadOnlyDatabase, account: Account, lastId: numb
 }
 
 /**
- * Skips entries that are older than the request log, because their requests have been deleted. Reads
- * the requests of a page by a list of numbers, because Postgres would scan the log for a join.
+ * Skips entries that are older than the request log, because their requests have been deleted.
+ * Reads the requests of a page by a list of numbers, because Postgres would scan the log for a
+ * join.
  */
 async function checkCharges(
   { engine, read }: ReadOnlyDatabase,
