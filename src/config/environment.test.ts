@@ -123,7 +123,9 @@ test.each(weakKeys)('the secret key %s is rejected because it is easy to guess',
   const problems: ValidationIssue[] = [];
   const environment = { TOLLGATE_SECRET_KEY: value, TOLLGATE_PREVIOUS_SECRET_KEY: value };
   expect(readSecretKey('TOLLGATE_SECRET_KEY', environment, problems)).toBeNull();
-  const message = 'is easy to guess; generate one, for example with "openssl rand -hex 32"';
+  const message =
+    'is easy to guess; generate one, for example with "openssl rand -hex 32". If this one is in ' +
+    'use, set TOLLGATE_PREVIOUS_SECRET_KEY to it, and run "tollgate secret rotate" after the start';
   expect(problems).toEqual([{ path: 'TOLLGATE_SECRET_KEY', message }]);
   // Otherwise, a weak key could not be replaced.
   expect(readSecretKey('TOLLGATE_PREVIOUS_SECRET_KEY', environment, problems)).not.toBeNull();

@@ -123,7 +123,9 @@ export function readSecretKey(
   }
   // A weak previous key is accepted, because it is on its way out.
   if (path === 'TOLLGATE_PREVIOUS_SECRET_KEY' || !isGuessable(value)) return new Secret(value);
-  const message = 'is easy to guess; generate one, for example with "openssl rand -hex 32"';
+  const message =
+    'is easy to guess; generate one, for example with "openssl rand -hex 32". If this one is in ' +
+    'use, set TOLLGATE_PREVIOUS_SECRET_KEY to it, and run "tollgate secret rotate" after the start';
   problems.push({ path, message });
   return null;
 }

@@ -38,6 +38,12 @@ test.each([
   ],
   ['connect ECONNREFUSED 10.0.0.5:5432', 'The store is unavailable: connect ECONNREFUSED'],
   ['getaddrinfo ENOTFOUND db.internal', 'The store is unavailable: getaddrinfo ENOTFOUND'],
+  [
+    'no pg_hba.conf entry for host "10.0.0.9", user "tollgate", database "ledger", no encryption',
+    'The store is unavailable: no … entry for host …, user …, database …, no encryption',
+  ],
+  ['The server db.internal:5432 closed it.', 'The store is unavailable: The server … closed it.'],
+  ['lost fd00::5:5432 and ::1', 'The store is unavailable: lost … and …'],
 ])('GET /readyz does not name the host in "%s"', async (message, reason) => {
   const ping = () => Promise.reject(new Error(message, { cause: new Error('at 10.0.0.5') }));
   const routes = routesWith(ping);

@@ -46,10 +46,16 @@ export function healthRoutes(deps: HealthDeps): Route[] {
   ];
 }
 
-/** Returns the message without hosts and causes, because anyone can send this request. */
+/** Names in quotes, IPv6 addresses, host names, and IPv4 addresses, each with its port. */
+const names = /"[^"]*"|(?:[\da-f]*:){2,}[\da-f.:]*|\b[\w-]+(?:\.[\w-]+)+(?::\d+)?|\blocalhost\S*/gi;
+
+/** Returns the message without names and causes, because anyone can send this request. */
 function publicReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  return message.replace(/\bPostgres at \S+/g, 'Postgres').replace(/\b(E[A-Z_]{4,}) \S+/g, '$1');
+  return message
+    .replace(/\bPostgres at \S+/g, 'Postgres')
+    .replace(/\b(E[A-Z_]{4,}) \S+/g, '$1')
+    .replace(names, '…');
 }
 
 /** Never calls a provider, because that would cost money. */
