@@ -79,7 +79,8 @@ async function assemble(
   const isDraining = () => server.draining;
   let configured = configure(live.current, services, isDraining);
   const { models } = configured;
-  const { admin, host, port, trustedProxies } = config.server;
+  const { admin, host, port } = config.server;
+  const { trustedProxies } = live.current.server;
   const server: HttpServer = new HttpServer({
     routes: configured.routes,
     ...{ authenticator, log, trustedProxies, hasAdminListener: admin !== null },
@@ -94,7 +95,7 @@ async function assemble(
   live.onChange((newConfig) => {
     const { config: next } = planReload(currentConfig, newConfig);
     configured = configure(next, services, isDraining);
-    server.replaceRoutes(configured.routes);
+    server.replaceRoutes(configured.routes, next.server.trustedProxies);
     currentConfig = next;
   });
   return {

@@ -38,13 +38,18 @@ const minuteMs = 60_000;
 /** Writes changes and failed sign-ins to the log, with who made the request and from where. */
 export class AuditLog {
   readonly #log: Log;
-  readonly #trusted: readonly AddressRange[];
+  #trusted: readonly AddressRange[] = [];
   #minute = 0;
   #failures = 0;
 
   constructor(log: Log, trustedProxies: readonly string[]) {
     this.#log = log;
-    this.#trusted = trustedProxies.map(addressRange).filter((range) => range !== null);
+    this.trust(trustedProxies);
+  }
+
+  /** Replaces the trusted proxies: addresses and ranges. */
+  trust(proxies: readonly string[]): void {
+    this.#trusted = proxies.map(addressRange).filter((range) => range !== null);
   }
 
   /** `peer` is the address at the other end of the connection. */

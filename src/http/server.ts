@@ -68,7 +68,8 @@ export class HttpServer {
   }
 
   /** Replaces the routes for new requests; running requests keep their handlers. */
-  replaceRoutes(routes: readonly Route[]): void {
+  replaceRoutes(routes: readonly Route[], trustedProxies: readonly string[]): void {
+    this.#audit.trust(trustedProxies);
     this.#public.router = this.#publicRouter(routes);
     this.#admin.router = adminRouter(routes);
   }

@@ -93,7 +93,7 @@ test(
 );
 
 test(
-  'a reload adds and removes models, and keeps request counts under the new limits',
+  'a reload changes models, limits, and trusted proxies, and keeps request counts',
   async () => {
     await using gateway = await startGateway({
       config: settings({ 'test/old': { name: 'chat' } }, { limits: { requests_per_minute: 50 } }),
@@ -104,7 +104,9 @@ test(
     expect(first.headers.get('x-ratelimit-remaining')).toBe('49');
     expect((await gateway.chat(chatOf('test/new'))).status).toBe(404);
 
-    const next = settings({ 'test/new': { name: 'chat' } }, { limits: { requests_per_minute: 4 } });
+    const limits = { requests_per_minute: 4 };
+    const server = { trusted_proxies: ['127.0.0.1'] };
+    const next = settings({ 'test/new': { name: 'chat' } }, { limits, server });
     const [line] = await reload(gateway, next, 'config_reloaded');
     expect(line).toMatchObject({ level: 'info', source: 'tollgate.yaml', models: 1 });
     expect(line).not.toContainKey('needs_restart');
@@ -116,6 +118,11 @@ test(
     expect((await gateway.chat(chatOf('test/new'))).status).toBe(429);
     const { body } = await gateway.call('GET', '/v1/models', { key: gateway.keys.api });
     expect(body.data).toMatchObject([{ id: 'test/new' }]);
+    const headers = { authorization: 'Bearer sk-tg-wrong', 'x-forwarded-for': '203.0.113.7' };
+    expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(401);
+    const isFailure = ({ action }: Record<string, unknown>) => action === 'sign_in.fail';
+    await waitUntil(() => gateway.log().some(isFailure));
+    expect(gateway.log().find(isFailure)?.address).toBe('203.0.113.7');
   },
   testMs,
 );
