@@ -58,7 +58,7 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
   const managementDeps = managementDepsOf(deps);
   const chat = chatDepsOf(deps);
   const routes: Route[] = [
-    ...healthRoutes({ ...healthOf(deps), version, isDraining }),
+    ...healthRoutes({ version, isDraining, ping: () => ping(deps), warning: accounting.warning }),
     ...metricsRoutes(metrics),
     ...inferenceRoutes(deps, chat),
     ...generationRoutes({
@@ -195,11 +195,6 @@ function controlRoutes(deps: RouteDeps): Route[] {
     ...auditRoutes(store.auditLog),
   ];
 }
-
-const healthOf = (deps: RouteDeps) => ({
-  ping: () => ping(deps),
-  warning: () => deps.accounting.warning(),
-});
 
 /** Rejects while this process can't accept billable requests. */
 async function ping({ accounting, store }: RouteDeps): Promise<void> {

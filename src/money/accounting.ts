@@ -150,7 +150,7 @@ export class Accounting {
   }
 
   /** Returns a sentence if booking falls behind, long before calls are rejected. */
-  warning(): string | undefined {
+  readonly warning = (): string | undefined => {
     if (!this.#backlog.isBehind) return undefined;
     const waiting = this.#batchWriter.waiting.toLocaleString('en-US');
     const seconds = Math.round(this.#batchWriter.lagMs(Date.now()) / 1000);
@@ -159,7 +159,7 @@ export class Accounting {
       `the oldest for ${pluralize(seconds, 'second')}. ` +
       `From ${unbookedMax.toLocaleString('en-US')} on, new calls are rejected.`
     );
-  }
+  };
 
   #checkBacklog(): void {
     const { waiting } = this.#batchWriter;
