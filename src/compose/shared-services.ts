@@ -12,7 +12,6 @@ import { DeadlineWatcher } from '../core/deadlines.ts';
 import { randomText } from '../core/ids.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { SecretKeys } from '../core/secret.ts';
-import { shareObjectsHint } from '../core/stored-object.ts';
 import { LazyDemoUpstream } from '../demo/server.ts';
 import { TenantReadQueue } from '../http/read-queue.ts';
 import { Jobs, type ListenPort } from '../jobs/jobs.ts';
@@ -30,10 +29,9 @@ import { RunningRequests } from '../records/running-requests.ts';
 import { UnknownModelNames } from '../records/unknown-model-names.ts';
 import { Health } from '../route/health.ts';
 import { configurationScope } from '../store/changes.ts';
+import { checkStores } from '../store/check-stores.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
-import { claimObjectsLocation } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
-import { unencryptedHost } from '../store/postgres/connection.ts';
 import { RedisCacheStore } from '../store/redis/cache-store.ts';
 import { countScripts, RedisCounts } from '../store/redis/counts.ts';
 import { Redis } from '../store/redis/redis.ts';
@@ -138,7 +136,7 @@ export async function openServices(
     ...{ config, store, accounting, health, idempotency, secrets, log, listenPort, uploads },
     now: clock.now,
   });
-  await checkStores(config, store, log);
+  await checkStores(config, store.database, log);
   return {
     ...{ store, vault, telemetry, redis, counters, accounting, authenticator, changes, skills },
     ...{ running, health, cache, idempotency, uploads, retention, jobs, live, listenPort },
@@ -196,20 +194,6 @@ function openVault({ credentials }: Store, secrets: SecretKeys, log: Log): Promi
 function createCache({ cache }: Config, redis: Redis | undefined, { now }: StoreClock) {
   const store = redis ? new RedisCacheStore(redis) : new MemoryCacheStore(cache.maxBytes);
   return new ResponseCache(store, cache.ttlSeconds, now);
-}
-
-/**
- * Warns if data for Postgres crosses a network unencrypted, and if the object store has changed,
- * because jobs whose files are in another store fail.
- */
-async function checkStores(config: Config, store: Store, log: Log): Promise<void> {
-  const { database, objects } = config;
-  const host = unencryptedHost(database.reveal());
-  if (host !== undefined) log.warn('database_unencrypted', { host });
-  if (await claimObjectsLocation(store.database, objects.reveal())) return;
-  log.warn('object_store_changed', {
-    reason: `The last process on this database used a different object store. ${shareObjectsHint}`,
-  });
 }
 
 async function openAccounting(deploymentId: string, deps: AccountingDeps): Promise<Accounting> {
