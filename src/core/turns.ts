@@ -4,7 +4,7 @@
  */
 
 /** The slowest bytes, such as empty events, take less than 0.5 µs each. */
-const bytesPerTurn = 64 * 1024;
+export const bytesPerTurn = 64 * 1024;
 
 interface Waiter {
   readonly bytes: number;

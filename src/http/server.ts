@@ -10,6 +10,7 @@ import type { ResponseCounts } from '../telemetry/traffic.ts';
 import { authorizeAdmin, authorizeKey, scopeError } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { discardUnread } from './body/body.ts';
+import { readExpectation } from './body/expect-continue.ts';
 import { defaultIdleSeconds, type Handlers, listenOptions, preflight } from './listener.ts';
 import { needsExactSpelling } from './paths.ts';
 import { errorReply } from './reply.ts';
@@ -153,6 +154,7 @@ export class HttpServer {
     exchange.setIdleTimeout = (seconds) => listener.server?.timeout(request, seconds);
     exchange.reportLateError = this.#reportLateError;
     exchange.peer = () => listener.server?.requestIP(request)?.address;
+    if (listener.server) readExpectation(request, listener.server);
     let response: Response;
     try {
       response = await this.#dispatch(exchange, listener.router, isExact);

@@ -11,7 +11,13 @@ export class ModelNames {
   constructor(models: readonly Model[]) {
     const ordered = inNamingOrder(models);
     // A kind of name is used only if no model has the name by an earlier kind.
-    for (const nameOf of [alias, nameInAlias, withDashes(alias), withDashes(nameInAlias), vendorName])
+    for (const nameOf of [
+      alias,
+      nameInAlias,
+      withDashes(alias),
+      withDashes(nameInAlias),
+      vendorName,
+    ])
       this.#add(ordered, nameOf);
   }
 

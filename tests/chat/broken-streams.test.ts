@@ -20,8 +20,14 @@ let withNames: InProcessGateway;
 
 beforeAll(async () => {
   const settings = {
-    providers: { vendor: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'k-op' } },
-    models: [chatModel('acme/chat', [{ provider: 'vendor', model: 'up' }])],
+    providers: {
+      vendor: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'k-op' },
+      claude: { dialect: 'anthropic', base_url: `${upstream.url}/v1`, api_key: 'k-op' },
+    },
+    models: [
+      chatModel('acme/chat', [{ provider: 'vendor', model: 'up' }]),
+      chatModel('acme/claude', [{ provider: 'claude', model: 'up' }]),
+    ],
   };
   gateway = await InProcessGateway.start(settings);
   withNames = await InProcessGateway.start({ ...settings, chat_error_codes: 'name' });
@@ -48,17 +54,17 @@ async function rawStream(path: string, body: object, headers = '', at = gateway)
 
 const lastChunk = '\r\n0\r\n\r\n';
 const message = "The provider's response was interrupted.";
+const messagesError =
+  /\nevent: error\ndata: {"type":"error","error":{"type":"api_error",[^\n]+}}\n\n\r\n$/;
 const routes: readonly (readonly [string, object, RegExp])[] = [
   [
     '/v1/chat/completions',
     chat,
     /\ndata: {"error":{"message":"[^"]+","type":"upstream_error","code":502,[^\n]+}}\n\n\r\n$/,
   ],
-  [
-    '/v1/messages',
-    { ...chat, max_tokens: 64 },
-    /\nevent: error\ndata: {"type":"error","error":{"type":"api_error",[^\n]+}}\n\n\r\n$/,
-  ],
+  ['/v1/messages', { ...chat, max_tokens: 64 }, messagesError],
+  // Passed through from a provider with the client's format.
+  ['/v1/anthropic/messages', { ...chat, max_tokens: 64, model: 'acme/claude' }, messagesError],
   ['/v1/responses', { input: 'Hi' }, /\nevent: response\.failed\ndata: {[^\n]+}\n\n\r\n$/],
 ];
 

@@ -86,6 +86,35 @@ test('reads the body as JSON if Content-Type is empty', async () => {
   connection.disconnect();
 });
 
+const expecting = (expectation: string) =>
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nExpect: ${expectation}`;
+
+// Java's client sends the second one.
+test.each(['100-continue', '100-Continue', '100-CONTINUE'])(
+  'requests the body from a client that waits with Expect: %s',
+  async (expectation) => {
+    // Connections of other clients, one of which has the same key.
+    const others = await Promise.all([connect(), connect()]);
+    const connection = await connect();
+    connection.send(`${withKey(expecting(expectation))}Content-Length: 2\r\n\r\n`);
+    const received = await connection.until((text) => text.endsWith('\r\n\r\n'));
+    expect(received).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    connection.send('{}');
+    expect(await connection.until((text) => text.includes('}}'))).toContain('"param":"model"');
+    for (const other of [...others, connection]) {
+      other.disconnect();
+      await other.closed;
+    }
+    for (const other of others) expect(await other.until(() => false)).toBe('');
+  },
+);
+
+test('rejects an unknown key before a client that waits sends the body', async () => {
+  const connection = await connect();
+  connection.send(`${expecting('100-Continue')}\r\nContent-Length: 2\r\n\r\n`);
+  expect(await connection.until(() => false)).toStartWith('HTTP/1.1 401 ');
+});
+
 test.each(['Content-Length: 1000', 'Transfer-Encoding: chunked'])(
   'logs a disconnect during the body as canceled and charges nothing: %s',
   async (framing) => {

@@ -28,6 +28,7 @@ import {
 } from '../../core/json.ts';
 import { turns } from '../../core/turns.ts';
 import type { Exchange } from '../routes.ts';
+import { requestBody, withholdsBody } from './expect-continue.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -118,6 +119,7 @@ export async function readBytes(
   const { request } = incoming;
   const declared = declaredLength(request);
   if (declared !== null && declared > bytesMax) throw tooLarge(bytesMax);
+  if (withholdsBody(request)) await requestBody(request);
   const isShort = declared !== null && declared <= shortBytesMax;
   const pendingBody = new PendingBody(stallMs, isShort ? declared : 0);
   const read = isShort ? request.bytes() : readChunks(incoming, bytesMax, pendingBody);
@@ -330,7 +332,10 @@ export async function discardRest(request: Request, reader: Reader): Promise<voi
 /** Discards the body of a rejected request. If it is too long, the connection will be closed. */
 export async function discardUnread(exchange: Exchange): Promise<void> {
   const { request, headers } = exchange;
-  if (request.body !== null && !request.bodyUsed) {
+  if (withholdsBody(request)) {
+    // The client may still send the body after the error.
+    headers.connection = 'close';
+  } else if (request.body !== null && !request.bodyUsed) {
     // Otherwise, a stalled client might not get the error.
     exchange.setIdleTimeout(0);
     await discardRest(request, request.body.getReader());

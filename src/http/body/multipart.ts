@@ -2,6 +2,7 @@ import { formFieldsBytesMax, formHeaderBytesMax, formPartsMax } from '../../core
 import { type GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { FormFile, FormPart } from '../../core/form.ts';
 import { type IncomingRequest, rejectContentEncoding } from './body.ts';
+import { requestBody, withholdsBody } from './expect-continue.ts';
 import { FormSource } from './form-source.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -26,6 +27,7 @@ export async function* readForm(
   const { request } = incoming;
   const delimiter = Buffer.from(`\r\n--${readBoundary(request)}`, 'latin1');
   rejectContentEncoding(request);
+  if (withholdsBody(request)) await requestBody(request);
   const body = new FormBody(new FormSource(request), delimiter);
   let fieldBytesLeft = formFieldsBytesMax;
   try {
