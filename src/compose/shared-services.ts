@@ -13,7 +13,7 @@ import { randomText } from '../core/ids.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { SecretKeys } from '../core/secret.ts';
 import { LazyDemoUpstream } from '../demo/server.ts';
-import { TenantReadQueue } from '../http/read-queue.ts';
+import { createReadQueues, type TenantReadQueue } from '../http/read-queue.ts';
 import { Jobs, type ListenPort } from '../jobs/jobs.ts';
 import type { SharedLimits } from '../limits/admission.ts';
 import { ConcurrencyLimiter, SharedSlots } from '../limits/concurrency.ts';
@@ -172,14 +172,6 @@ function createRunningRequests(
   // Several processes on SQLite are the workers of one machine.
   const isAlone = database.engine === 'sqlite' && workerCount === 1;
   return new RunningRequests({ store, processId, storeNow, isAlone });
-}
-
-function createReadQueues() {
-  return {
-    lists: new TenantReadQueue(),
-    files: new TenantReadQueue(),
-    jobs: new TenantReadQueue(),
-  };
 }
 
 function openVault({ credentials }: Store, secrets: SecretKeys, log: Log): Promise<Vault> {

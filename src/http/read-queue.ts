@@ -95,3 +95,12 @@ function waitTooLong(): GatewayError {
     "This tenant's earlier list and report requests are taking too long. Try again shortly.",
   );
 }
+
+/** Separate queues, so that a list never waits for a download or a list of jobs. */
+export function createReadQueues() {
+  return {
+    lists: new TenantReadQueue(),
+    files: new TenantReadQueue(),
+    jobs: new TenantReadQueue(),
+  };
+}
