@@ -1,5 +1,7 @@
+import { userInfo } from 'node:os';
 import type { Flags } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { type Actor, runAs } from '../core/actor.ts';
 import { failureCode, failureMessage, GatewayError } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import { didYouMean } from '../core/text.ts';
@@ -112,7 +114,7 @@ async function runOne(
   });
   let store: OpenStore | undefined;
   try {
-    await command.run({
+    const context: Context = {
       ...environment,
       args,
       flags,
@@ -121,7 +123,9 @@ async function runOne(
         store ??= await environment.openStore(flags, !command.createsStore);
         return store;
       },
-    });
+    };
+    const actor: Actor = { name: userName(), origin: 'cli', address: null, requestId: null };
+    await runAs(actor, () => command.run(context));
     await environment.flush();
     return 0;
   } catch (error) {
@@ -131,6 +135,16 @@ async function runOne(
     return error instanceof ConfigProblems ? 2 : 1;
   } finally {
     await store?.close();
+  }
+}
+
+/** Returns who runs the command, for the audit log. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // In a container, the user may have no name.
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }
 

@@ -27,6 +27,13 @@ export async function recordChanges(
   await trx.insertInto('audit_log').values(rows).execute();
 }
 
+const notRecorded = new Set(['secret_hash', 'previous_hash', 'ciphertext', 'last_used_at']);
+
+/** Returns a row as a state for the audit log, without hashes and ciphertexts. */
+export function stateOf(row: object): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(row).filter(([column]) => !notRecorded.has(column)));
+}
+
 function jsonOf(state: unknown): string | null {
   return state === null || state === undefined ? null : JSON.stringify(state);
 }

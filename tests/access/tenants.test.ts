@@ -310,6 +310,7 @@ test('GET /admin/v1/overview counts tenants, keys, and credits', async () => {
     version: '1.2.3',
     uptime_seconds: 60,
     database: 'sqlite',
+    configuration: { source: 'tollgate.yaml', version: 0, applied_version: 0, problems: [] },
   });
 });
 

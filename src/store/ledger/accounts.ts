@@ -17,6 +17,7 @@ import type {
 import type { Page } from '../../auth/tenant-directory.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { type Allowance, walletName } from '../../money/ledger.ts';
+import { recordChanges } from '../audit-log.ts';
 import { charged, inTransaction, SqlRepository, type StoreTransaction } from '../database.ts';
 import type { LeasesTable, LedgerEntriesTable, Schema } from '../schema.ts';
 
@@ -46,7 +47,12 @@ export class SqlCredits extends SqlRepository implements CreditStore {
       }
       const kind: CreditEntryKind = change.amount > 0 ? 'grant' : 'correction';
       const entry = await bookGranted(trx, account, { kind, ...change });
-      return { kind: 'booked', entry: entryOf(change.tenantId, entry) };
+      const { tenantId, amount, note } = change;
+      const after = { amount, balance: entry.balance_after, note, entry: entry.id };
+      const before = { balance: account.balance };
+      const audited = { action: 'credits.change', target: tenantId, tenantId, before, after };
+      await recordChanges(trx, [audited], change.now);
+      return { kind: 'booked', entry: entryOf(tenantId, entry) };
     });
   }
 

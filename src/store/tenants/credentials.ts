@@ -6,6 +6,7 @@ import type {
   SealedObject,
 } from '../../auth/secret-rotation.ts';
 import type { StoredCredential, VaultStore } from '../../auth/vault.ts';
+import { recordChanges, stateOf } from '../audit-log.ts';
 import { BatchLoader, repeatToPowerOfTwo } from '../batch-loader.ts';
 import { inVersionedTransaction } from '../changes.ts';
 import {
@@ -52,12 +53,14 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
       const credential = byKey.get(await getOrCreateSetting(trx, fingerprintSetting, first));
       if (!credential) return undefined;
       const { tenant_id, provider, created_at, ...rest } = rowOf(credential);
+      const before = await findRow(trx, tenant_id, provider);
       const row = await trx
         .insertInto('byok_credentials')
         .values({ tenant_id, provider, created_at, ...rest })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'provider']).doUpdateSet(rest))
         .returningAll()
         .executeTakeFirstOrThrow();
+      await recordKey(trx, 'provider_key.set', before ?? null, row);
       return credentialOf(row);
     });
   }
@@ -68,8 +71,9 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
         .deleteFrom('byok_credentials')
         .where('tenant_id', '=', tenantId)
         .where('provider', '=', provider)
-        .returning('provider')
+        .returningAll()
         .executeTakeFirst();
+      if (row) await recordKey(trx, 'provider_key.delete', row, null);
       return row !== undefined;
     });
   }
@@ -186,6 +190,28 @@ export class SqlCredentialPages implements Pick<RotationStore, 'page' | 'sealedO
       .execute();
     return rows.flatMap(({ kind, name, sealed }) => (sealed ? [{ kind, name, sealed }] : []));
   }
+}
+
+function findRow(trx: StoreTransaction, tenantId: string, provider: string) {
+  return trx
+    .selectFrom('byok_credentials')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('provider', '=', provider)
+    .executeTakeFirst();
+}
+
+type CredentialRow = Selectable<ByokCredentialsTable>;
+
+async function recordKey(
+  trx: StoreTransaction,
+  action: string,
+  before: CredentialRow | null,
+  after: CredentialRow | null,
+): Promise<void> {
+  const { provider = '', tenant_id: tenantId = null } = after ?? before ?? {};
+  const states = { before: before && stateOf(before), after: after && stateOf(after) };
+  await recordChanges(trx, [{ action, target: provider, tenantId, ...states }], Date.now());
 }
 
 async function isInUse(trx: StoreTransaction, fingerprint: string): Promise<boolean> {

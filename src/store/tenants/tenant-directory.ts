@@ -13,6 +13,7 @@ import type {
   TenantPage,
 } from '../../auth/tenant-directory.ts';
 import { walletName } from '../../money/ledger.ts';
+import { recordChanges, stateOf } from '../audit-log.ts';
 import { BatchLoader } from '../batch-loader.ts';
 import { inVersionedTransaction, retainedChanges } from '../changes.ts';
 import {
@@ -60,9 +61,10 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
         .insertInto('tenants')
         .values(tenantRow(tenant))
         .onConflict((conflict) => conflict.column('id').doNothing())
-        .returning('id')
+        .returningAll()
         .executeTakeFirst();
       if (!row) return undefined;
+      await record(trx, 'tenant.create', tenant.id, tenant.id, null, row);
       await trx
         .insertInto('accounts')
         .values({ tenant_id: tenant.id, owner: walletName(tenant.id) })
@@ -100,12 +102,15 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
 
   changeTenant(id: string, change: TenantChange, now: number): Promise<Tenant | undefined> {
     return inVersionedTransaction(this.database, id, async (trx) => {
+      const tenants = trx.selectFrom('tenants').selectAll().where('id', '=', id);
+      const before = await tenants.forUpdate().executeTakeFirst();
       const row = await trx
         .updateTable('tenants')
         .set({ ...tenantUpdate(change), updated_at: now })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirst();
+      if (row) await record(trx, 'tenant.update', id, id, before ?? null, row);
       return row && tenantOf(row);
     });
   }
@@ -119,12 +124,14 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     const added = await inVersionedTransaction(this.database, key.tenantId, async (trx) => {
       isFull = await hasKeys(trx, key.tenantId, keysMax);
       if (isFull) return undefined;
-      return trx
+      const row = await trx
         .insertInto('api_keys')
         .values(keyRow(key, hash))
         .onConflict((conflict) => conflict.doNothing())
-        .returning('id')
+        .returningAll()
         .executeTakeFirst();
+      if (row) await record(trx, 'key.create', key.tenantId, key.id, null, row);
+      return row;
     });
     if (isFull) return 'full';
     return added ? 'added' : 'exists';
@@ -169,13 +176,13 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     change: KeyChange,
     now: number,
   ): Promise<ApiKey | undefined> {
-    return this.#updateKey(tenantId, id, { ...keyUpdate(change), updated_at: now });
+    return this.#updateKey('update', tenantId, id, { ...keyUpdate(change), updated_at: now });
   }
 
   async deleteKey(tenantId: string, id: string, now: number): Promise<boolean> {
     const cleared = { secret_hash: null, previous_hash: null, previous_until: null };
     const deleted = { ...cleared, deleted_at: now, updated_at: now };
-    return (await this.#updateKey(tenantId, id, deleted)) !== undefined;
+    return (await this.#updateKey('delete', tenantId, id, deleted)) !== undefined;
   }
 
   rotateKey(
@@ -186,7 +193,7 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   ): Promise<ApiKey | undefined> {
     // Drop an expired old secret, because a process whose clock is behind would still accept it.
     const isStillValid = secret.previousSecretExpiresAt > now;
-    return this.#updateKey(tenantId, id, {
+    return this.#updateKey('rotate', tenantId, id, {
       previous_hash: isStillValid ? sql.ref('secret_hash') : null,
       previous_until: isStillValid ? secret.previousSecretExpiresAt : null,
       secret_hash: secret.hash,
@@ -197,11 +204,14 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
 
   /** Returns undefined if there is no such key or it was deleted. */
   #updateKey(
+    verb: 'update' | 'delete' | 'rotate',
     tenantId: string,
     id: string,
     update: UpdateObject<Schema, 'api_keys'>,
   ): Promise<ApiKey | undefined> {
     return inVersionedTransaction(this.database, tenantId, async (trx) => {
+      const keys = trx.selectFrom('api_keys').selectAll().where('id', '=', id);
+      const before = await keys.forUpdate().executeTakeFirst();
       const row = await trx
         .updateTable('api_keys')
         .set(update)
@@ -210,6 +220,8 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
         .where('deleted_at', 'is', null)
         .returningAll()
         .executeTakeFirst();
+      const after = verb === 'delete' ? null : (row ?? null);
+      if (row) await record(trx, `key.${verb}`, tenantId, id, before ?? null, after);
       return row && keyOf(row);
     });
   }
@@ -251,13 +263,19 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
   claimAdminToken(hash: Uint8Array): Promise<boolean> {
     return inVersionedTransaction(this.database, null, async (trx) => {
       const stored = await getOrCreateSetting(trx, adminTokenSetting, hash.toHex());
-      return stored === hash.toHex();
+      const isClaimed = stored === hash.toHex();
+      if (isClaimed) await record(trx, 'admin_token.create', null, 'admin_token', null, null);
+      return isClaimed;
     });
   }
 
   async setAdminTokenHash(hash: Uint8Array): Promise<void> {
     await inVersionedTransaction(this.database, null, async (trx) => {
+      const before = await getOrCreateSetting(trx, adminTokenSetting, hash.toHex());
       await replaceSetting(trx, adminTokenSetting, hash.toHex());
+      // A start with the token in the environment sets it each time.
+      if (before !== hash.toHex())
+        await record(trx, 'admin_token.replace', null, 'admin_token', null, null);
       return true;
     });
   }
@@ -311,6 +329,19 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
       purged = rows.length;
     }
   }
+}
+
+/** Records a change of a row. Null stands for no row. */
+function record(
+  trx: StoreTransaction,
+  action: string,
+  tenantId: string | null,
+  target: string,
+  before: object | null,
+  after: object | null,
+): Promise<void> {
+  const states = { before: before && stateOf(before), after: after && stateOf(after) };
+  return recordChanges(trx, [{ action, target, tenantId, ...states }], Date.now());
 }
 
 /** Matches tenants with this text in their name or ID. */
