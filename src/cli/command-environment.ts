@@ -5,6 +5,7 @@ import { listedModels } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
+import { ConfigVault } from '../control/config-vault.ts';
 import { demoModels } from '../demo/models.ts';
 import { walletName } from '../money/ledger.ts';
 import { StoreClock } from '../store/clock.ts';
@@ -15,6 +16,7 @@ import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
+import { testProvider } from '../upstream/ping.ts';
 import type { CommandEnvironment } from './dispatch.ts';
 import { readInput } from './input.ts';
 
@@ -22,6 +24,8 @@ import { readInput } from './input.ts';
 process.stdout.on('error', () => undefined);
 // Ignore failed writes to the log, because logging the failure would fail as well.
 process.stderr.on('error', () => undefined);
+/** Longer than a provider takes to list its models. */
+const providerTestMs = 15_000;
 let printed: Promise<unknown> = Promise.resolve();
 
 function print(text: string): Promise<void> {
@@ -53,18 +57,41 @@ export const commandEnvironment: CommandEnvironment = {
     const { database, directory, credentials, creditStore, keySpending, statements } = store;
     const { now } = await StoreClock.open(database);
     const { port, admin } = config.server;
+    const secretsInUse = async () => {
+      // If secrets are stored, don't generate a secret key. It couldn't decrypt them.
+      const isInUse = await credentials.hasKey();
+      const secrets = isInUse ? knownSecretKeys(config) : secretKeysOf(config);
+      if (!secrets) throw wrongKey();
+      return secrets;
+    };
+    const openVault = async () =>
+      Vault.open({ store: credentials, secrets: await secretsInUse(), isStart: false });
+    const openConfigVault = async () => {
+      await openVault();
+      return new ConfigVault(await secretsInUse());
+    };
     return {
       now,
       directory,
       credentials,
-      providers: config.providers,
-      vault: async () => {
-        // If provider keys are stored, don't generate a secret key. It couldn't decrypt them.
-        const isInUse = await credentials.hasKey();
-        const secrets = isInUse ? knownSecretKeys(config) : secretKeysOf(config);
-        if (!secrets) throw wrongKey();
-        return Vault.open({ store: credentials, secrets, isStart: false });
+      control: {
+        store: store.configObjects,
+        vault: openConfigVault,
+        base: () => config,
+        now,
+        changed: async () => undefined,
       },
+      audit: store.auditLog,
+      async testProvider(name) {
+        const { objects } = await store.configObjects.read();
+        const vault = await openConfigVault();
+        const opened = objects.map((object) => vault.open(object));
+        // Loaded again, because only this command needs the variables of all providers.
+        const provider = loadConfig(flags, environment).withStored(opened).providers.get(name);
+        return provider && testProvider(provider, providerTestMs);
+      },
+      providers: config.providers,
+      vault: openVault,
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       rejectionReason: rejectionReasonBy(
         policyWith(config.privateAddresses, () => [port, ...(admin ? [admin.port] : [])]),

@@ -6,6 +6,8 @@ import { showTenant } from '../auth/management/tenants.ts';
 import type { SecretRotation } from '../auth/secret-rotation.ts';
 import type { ListedModel } from '../config/config.ts';
 import type { Flags } from '../config/load.ts';
+import type { AuditReads } from '../control/audit.ts';
+import type { ConfigServiceDeps } from '../control/config-service.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { nearest } from '../core/text.ts';
 import type { AllTenantsLog } from '../records/customer-log.ts';
@@ -14,6 +16,7 @@ import type { StatementReads } from '../records/statement.ts';
 import type { Progress, Report } from '../store/verify/progress.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
+import type { ProviderTestResult } from '../upstream/ping.ts';
 import type { InputPrompt } from './input.ts';
 
 // The types of commands, and the parser of their arguments.
@@ -67,6 +70,11 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
   readonly runningRequests: RunningRequestStore;
   readonly statements: StatementReads;
   verify(report: Report, onProgress: Progress): Promise<Verification>;
+  /** Configuration objects in the store. */
+  readonly control: ConfigServiceDeps;
+  readonly audit: AuditReads;
+  /** Returns undefined if there is no such provider. */
+  testProvider(name: string): Promise<ProviderTestResult | undefined>;
   /** Loads the secret keys and returns a service that re-encrypts provider keys. */
   rotation(): SecretRotation;
 }

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault } from '../auth/vault.ts';
 import type { Endpoint, ListedModel } from '../config/config.ts';
+import { everySection, loadConfig } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
+import { ConfigVault } from '../control/config-vault.ts';
 import { Secret, type SecretKeys } from '../core/secret.ts';
 import { openStore } from '../store/open.ts';
 import { verifyLedger } from '../store/verify/verify.ts';
@@ -86,6 +88,15 @@ async function tollgate(...args: string[]) {
         ]),
         vault: () => Vault.open({ store: credentials, secrets: secretKeys(), isStart: false }),
         rotation: () => new SecretRotation(credentials, secretKeys()),
+        control: {
+          store: store.configObjects,
+          vault: () => new ConfigVault(secretKeys()),
+          base: () => loadConfig({}, {}, everySection, { source: 'none', data: {} }),
+          now,
+          changed: async () => undefined,
+        },
+        audit: store.auditLog,
+        testProvider: async () => undefined,
         rejectionReason: async (url) =>
           url.includes('public') ? null : 'The address is not public.',
         changed: () => undefined,

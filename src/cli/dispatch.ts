@@ -72,8 +72,11 @@ function runTopic(
 ): number | Promise<number> {
   const [first, ...others] = argv;
   const isHelp = first === 'help' || first === '--help';
-  const [only] = topic.commands;
-  if (only?.name === '') return runOne(topic, only, isHelp ? ['--help'] : argv, environment);
+  const [only, ...more] = topic.commands;
+  // A topic can be a command itself and have others, such as `models` and `models set`.
+  const isNamed = more.some(({ name }) => name === (isHelp ? others[0] : first));
+  if (only?.name === '' && !isNamed)
+    return runOne(topic, only, isHelp ? ['--help'] : argv, environment);
   if (isHelp && others.length === 0) {
     environment.out(topicHelp(topic));
     return 0;
@@ -216,7 +219,19 @@ export function commandHelp(topic: Topic, command: Command): string {
     '',
     'Options:',
     ...columns(optionRows({ ...command.options, ...commonOptions })),
+    ...(command.name === '' ? otherCommands(topic) : []),
   ].join('\n');
+}
+
+/** Lists the commands of a topic that is also a command itself. */
+function otherCommands({ commands }: Topic): string[] {
+  const named = commands.filter(({ name }) => name !== '');
+  if (named.length === 0) return [];
+  return [
+    '',
+    'Commands:',
+    ...columns(named.map((command) => [synopsis(command), command.summary])),
+  ];
 }
 
 function synopsis({ name, positional = '' }: Command): string {

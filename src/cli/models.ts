@@ -1,9 +1,12 @@
 import type { ListedModel } from '../config/config.ts';
+import { textOf } from '../core/json.ts';
 import { unitPrices } from '../money/price/price-classes.ts';
-import { singleCommandTopic } from './command.ts';
+import type { Command, Topic } from './command.ts';
+import { configCommands, listCommand } from './config-objects.ts';
 import { printJson, table } from './output.ts';
 
-export const models = singleCommandTopic('models', 'List the models that are available', {
+const available: Command = {
+  name: '',
   summary: 'List the models that are available',
   options: {
     all: { summary: "Include models whose provider isn't configured" },
@@ -32,7 +35,23 @@ export const models = singleCommandTopic('models', 'List the models that are ava
     const prices = ['USD/M IN', 'USD/M OUT', 'OTHER PRICES (USD)'];
     context.out(table(['ID', 'NAME', 'CONTEXT', ...prices, 'PROVIDERS'], rows));
   },
-});
+};
+
+export const models: Topic = {
+  name: 'models',
+  summary: 'List the models that are available, and manage them while gateways run',
+  commands: [
+    available,
+    listCommand('model', ({ name }) => textOf(name)),
+    ...configCommands({
+      kind: 'model',
+      positional: '<id>',
+      fields: {},
+      documentIn: () => ({}),
+    }),
+  ],
+  examples: ['tollgate models --all', 'tollgate models set acme/chat < chat.yaml'],
+};
 
 /** The prices that aren't per token. The price per request always applies, so it comes first. */
 const otherPriceClasses = unitPrices.toSorted(

@@ -1,5 +1,7 @@
+import { audit } from './audit.ts';
 import { byok } from './byok.ts';
 import type { Topic } from './command.ts';
+import { config } from './config.ts';
 import { connect } from './connect.ts';
 import { credits } from './credits.ts';
 import { doctor } from './doctor.ts';
@@ -9,8 +11,10 @@ import { ledger } from './ledger.ts';
 import { licenses } from './licenses.ts';
 import { models } from './models.ts';
 import { move } from './move.ts';
+import { providers } from './providers.ts';
 import { secret } from './secret.ts';
 import { serve } from './serve.ts';
+import { settings } from './settings.ts';
 import { skills } from './skills.ts';
 import { tenants } from './tenants.ts';
 import { why } from './why.ts';
@@ -27,7 +31,11 @@ export const topics: readonly Topic[] = [
   ledger,
   move,
   why,
+  audit,
+  providers,
   models,
+  settings,
+  config,
   connect,
   health,
   doctor,

@@ -50,6 +50,11 @@ export function readConfigFile(path: string | undefined): ConfigText {
     const message = readErrors[failureCode(error) ?? ''] ?? 'this file cannot be read';
     throw new ConfigProblems(file, [{ path: '', message }]);
   }
+  return parseConfigText(file, text);
+}
+
+/** Parses YAML. Throws all problems, named after the source. */
+export function parseConfigText(file: string, text: string): ConfigText {
   const lines = new LineCounter();
   const document = parseDocument(text, { prettyErrors: true, lineCounter: lines });
   if (document.errors.length > 0) {

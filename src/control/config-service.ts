@@ -8,6 +8,7 @@ import { validationError } from '../core/schema.ts';
 import { didYouMean } from '../core/text.ts';
 import type {
   AuditedChange,
+  ConfigChanges,
   ConfigSnapshot,
   ConfigStore,
   NewObject,
@@ -162,7 +163,7 @@ async function editObject(
     requireMatch(precondition, id, stored);
     const document = validDocument(kind, name, edit(stored?.document));
     const saved = vault.seal({ ...id, document }, { stored, omitted, sealingKey });
-    requireValid(base, vault, current, [saved], 'used');
+    requireValid(base, vault, current, { saved: [saved], removed: [] });
     const change = changeOf(kind, name, stored?.document ?? null, saved.document);
     return { saved: [saved], removed: [], audited: [change] };
   };
@@ -173,7 +174,7 @@ async function editObject(
 }
 
 /** Checks a document alone. Throws 400, 404. */
-function validDocument(kind: KindName, name: string, body: unknown): JsonObject {
+export function validDocument(kind: KindName, name: string, body: unknown): JsonObject {
   const { complete, problemOf, ...rest } = configKinds[kind] as ConfigKind;
   const schema = rest.schemaOf(name);
   if (!schema) {
@@ -193,21 +194,21 @@ function validDocument(kind: KindName, name: string, body: unknown): JsonObject 
 }
 
 /** Rejects a change that would make the configuration invalid. Throws 400. */
-function requireValid(
+export function requireValid(
   base: Config,
   vault: ConfigVault,
   current: ConfigSnapshot,
-  saved: readonly NewObject[],
-  checks: 'all' | 'used',
+  { saved, removed }: Pick<ConfigChanges, 'saved' | 'removed'>,
 ): void {
-  const isReplaced = (object: ObjectId) =>
-    saved.some(({ kind, name }) => kind === object.kind && name === object.name);
-  const others = current.objects.filter((object) => !isReplaced(object));
-  const problems = newProblems(base, vault, current, [...others, ...saved.map(asStored)], checks);
+  const isSame = (a: ObjectId | undefined, b: ObjectId) => a?.kind === b.kind && a.name === b.name;
+  const isChanged = (object: ObjectId) =>
+    [...saved, ...removed].some((changed) => isSame(changed, object));
+  const others = current.objects.filter((object) => !isChanged(object));
+  const problems = newProblems(base, vault, current, [...others, ...saved.map(asStored)], 'used');
   if (problems.length === 0) return;
   const [only, ...more] = saved;
   const isOwn = ({ object }: ConfigProblem) =>
-    more.length === 0 && object?.kind === only?.kind && object?.name === only?.name;
+    object !== undefined && more.length === 0 && isSame(only, object);
   const [first = problems[0]] = problems.filter(isOwn);
   const sentences = problems.map((problem) => sentenceOf(problem, isOwn(problem)));
   throw invalidRequest(sentences.join(' '), first?.path || undefined);
@@ -304,7 +305,7 @@ function ownedObjects(
   return owned;
 }
 
-function findObject({ objects }: ConfigSnapshot, { kind, name }: ObjectId) {
+export function findObject({ objects }: ConfigSnapshot, { kind, name }: ObjectId) {
   return objects.find((object) => object.kind === kind && object.name === name);
 }
 
@@ -328,7 +329,11 @@ function outdated(message: string): GatewayError {
 }
 
 /** Rejects a change of an object that the file names. Throws 409. */
-function requireUnlocked({ fileObjects, source }: Config, kind: KindName, name: string): void {
+export function requireUnlocked(
+  { fileObjects, source }: Config,
+  kind: KindName,
+  name: string,
+): void {
   if (!fileObjects.get(kind)?.has(name)) return;
   const { noun } = configKinds[kind];
   const message =
@@ -364,7 +369,7 @@ function inUse(kind: KindName, name: string, problems: readonly ConfigProblem[])
   return invalidRequest(message, undefined, 409);
 }
 
-function changeOf(
+export function changeOf(
   kind: KindName,
   name: string,
   before: JsonObject | null,

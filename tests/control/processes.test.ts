@@ -31,10 +31,9 @@ test(
       TOLLGATE_SECRET_KEY: 'the same on all of the four machines',
     };
     const first = await startGateway({ env });
-    const others = await Promise.all(
-      [1, 2, 3].map(() => startGateway({ env, keys: first.keys })),
-    );
-    const provider = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-scripted-01' };
+    const others = await Promise.all([1, 2, 3].map(() => startGateway({ env, keys: first.keys })));
+    const apiKey = 'sk-scripted-01';
+    const provider = { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: apiKey };
     const created = await first.admin('PUT', '/admin/v1/providers/scripted', provider);
     expect([created.status, created.text]).toEqual([201, expect.not.stringContaining('sk-scr')]);
     const put = await first.admin('PUT', '/admin/v1/models/acme/scripted', model('1'));
@@ -55,7 +54,7 @@ test(
     await using restarted = await startGateway({ env, keys: first.keys });
     expect(await costAt(restarted)).toBe(201);
     const key = upstream.requests.at(-1)?.headers.authorization;
-    expect(key).toBe('Bearer sk-scripted-01');
+    expect(key).toBe(`Bearer ${apiKey}`);
     await Promise.all([third?.stop(), fourth?.stop()]);
   },
   testMs,
