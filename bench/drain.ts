@@ -9,19 +9,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { newRequestId } from '../src/core/ids.ts';
-import { noUsage } from '../src/core/usage.ts';
-import type { Settlement } from '../src/money/ledger.ts';
 import { toSettlementEntry, walletOwner } from '../src/money/ledger.ts';
-import { noCharges } from '../src/money/price/fee-kinds.ts';
 import { BatchWriter } from '../src/money/settle/batch-writer.ts';
-import { openStore, type Store } from '../src/store/open.ts';
+import { openStore } from '../src/store/open.ts';
 import { verifyLedger } from '../src/store/verify/verify.ts';
 import { startOwnPostgres } from '../tests/support/postgres.ts';
 import { cpuSeconds } from './processes.ts';
-
-const tenantId = 'default';
-const chargeCredits = 125;
+import { chargeCredits, createWallet, settlement, tenantId } from './settlements.ts';
 
 const { values } = parseArgs({
   options: {
@@ -34,52 +28,6 @@ const { values } = parseArgs({
   },
 });
 const rowsInTotal = Number(values.rows);
-
-function settlement(journalNumber: number): Settlement {
-  return {
-    journalNumber,
-    record: {
-      requestId: newRequestId(),
-      tenantId,
-      keyId: 'key_0123456789abcdef',
-      operation: 'chat',
-      requestedModel: 'bench/chat',
-      model: 'bench/chat',
-      provider: 'bench',
-      status: 'success',
-      error: null,
-      trafficMode: 'shared',
-      usage: { ...noUsage, inputTokens: 27, outputTokens: 200 },
-      usageEstimated: false,
-      charges: { ...noCharges, modelCharge: chargeCredits },
-      prices: { prompt: '0.15', completion: '0.60' },
-      searches: 0,
-      skills: [],
-      note: null,
-      finishReason: 'stop',
-      streamed: false,
-      cancelled: false,
-      cacheHit: false,
-      firstByteMs: 3,
-      durationMs: 4,
-      endUser: null,
-      attempts: [
-        {
-          provider: 'bench',
-          model: 'bench/chat',
-          outcome: 'ok',
-          status: 200,
-          message: null,
-          ms: 3,
-        },
-      ],
-      createdAt: Date.now(),
-    },
-    writtenOff: 0,
-    keyAccount: null,
-    keyCharge: 0,
-  };
-}
 
 interface Drained {
   readonly startedAt: number;
@@ -155,20 +103,6 @@ function startChild(database: string, number: number, rows: number): Child {
     go: () => child.send('go'),
     end: () => child.send('end'),
   };
-}
-
-async function createWallet(store: Store): Promise<void> {
-  const now = Date.now();
-  const limits = { requestsPerMinute: null, concurrentRequests: null };
-  const tenant = { id: tenantId, name: 'Bench', disabled: false, ...limits };
-  await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
-  await store.creditStore.change({
-    tenantId,
-    amount: 10 ** 14,
-    note: 'bench',
-    idempotencyKey: null,
-    now,
-  });
 }
 
 /** Returns the CPU time of all running Postgres processes of this server. */
