@@ -130,11 +130,50 @@ export async function fillSqlite(
   database.close();
 }
 
+/** Statements that may run at the same time as others of their kind. */
+const parallelKind = /^insert into (?:request_log|usage_daily|usage_hourly)\b/;
+const connectionsMax = 8;
+
+/**
+ * Runs the statements on Postgres, several at a time. The indexes of the log are built afterward,
+ * which takes a fraction of the time.
+ */
 export async function fillPostgres(url: string, filling: Filling): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (const statement of statements(postgres, filling)) await client.query(statement);
+  const pool = new pg.Pool({ connectionString: url, max: connectionsMax });
+  const runAll = async (texts: readonly string[]) => {
+    await Promise.all(texts.map((text) => pool.query(text)));
+  };
+  const { rows: indexes } = await pool.query<{ name: string; definition: string; text: string }>(
+    `select indexrelid::regclass as name, pg_get_indexdef(indexrelid) as definition,
+      pg_get_constraintdef(pg_constraint.oid) as text
+    from pg_index left join pg_constraint on conindid = indexrelid and contype in ('p', 'u')
+    where indrelid = 'request_log'::regclass`,
+  );
+  const change = (text: string) => `alter table request_log ${text}`;
+  for (const { name, text } of indexes) {
+    await pool.query(text ? change(`drop constraint ${name}`) : `drop index ${name}`);
+  }
+  const together: string[] = [];
+  const finish = async () => runAll(together.splice(0));
+  let kind = '';
+  let isIndexed = false;
+  for (const statement of statements(postgres, filling)) {
+    const [nextKind = ''] = parallelKind.exec(statement) ?? [];
+    if (nextKind !== kind || nextKind === '') await finish();
+    if (kind.endsWith('request_log') && nextKind !== kind) {
+      await runAll(indexes.filter(({ text }) => !text).map(({ definition }) => definition));
+      for (const { name, text } of indexes)
+        if (text) await pool.query(change(`add constraint ${name} ${text}`));
+      await pool.query('vacuum analyze request_log');
+      isIndexed = true;
+    }
+    kind = nextKind;
+    together.push(statement);
+    if (kind === '') await finish();
+  }
+  await finish();
+  if (!isIndexed) throw new Error('The indexes of the log are missing.');
   // On a server that runs for longer, autovacuum does this.
-  await client.query('vacuum analyze');
-  await client.end();
+  await pool.query('vacuum analyze');
+  await pool.end();
 }

@@ -15,6 +15,24 @@ interface DayCount extends Period {
 }
 
 /**
+ * Days are read together up to this many matching rows. Otherwise, a page of a key with one request
+ * per day would need a query for each row.
+ */
+const quietRows = 500;
+
+/** Merges neighbors, newest first. The days between them have no matching rows. */
+function mergeQuietDays(days: readonly DayCount[]): readonly DayCount[] {
+  const merged: DayCount[] = [];
+  for (const day of days) {
+    const newer = merged.at(-1);
+    if (newer && newer.rows + day.rows <= quietRows) {
+      merged[merged.length - 1] = { ...newer, from: day.from, rows: newer.rows + day.rows };
+    } else merged.push(day);
+  }
+  return merged;
+}
+
+/**
  * Reads the request log in pages. The daily sums have the number of matching rows of each day, so a
  * large offset skips whole days and then rows of a single day, never millions of rows.
  */
@@ -30,7 +48,7 @@ export class SqlLogReads extends SqlRepository implements LogReads {
   }
 
   async page(filter: LogFilter, limit: number, offset: number): Promise<LogPage> {
-    const days = await this.#countDays(filter);
+    const days = mergeQuietDays(await this.#countDays(filter));
     const total = days.reduce((sum, day) => sum + day.rows, 0);
     const rows: LogRow[] = [];
     let skip = offset;
