@@ -85,41 +85,42 @@ function isLookalike(name: string, known: ReadonlySet<string>): boolean {
  * depth has more names than its parsed form.
  */
 export function isUnambiguous(
-  { text, bytes, names }: RawBody,
+  { text, names }: RawBody,
   body: object,
   known: ReadonlySet<string>,
 ): boolean {
   const found = { names: 0, hasLookalikes: false };
   countNames(body, known, false, found);
   if (found.hasLookalikes) return false;
-  if ((names ?? countByColons(bytes)) === found.names) return true;
+  if ((names ?? countByColons(text)) === found.names) return true;
   const limits = { levels: Number.POSITIVE_INFINITY, names: found.names };
   return exceededLimit(text, limits) === undefined;
 }
 
-const [nameEnd, quoteInText] = ['":', '\\":'].map((mark) => Buffer.from(mark)) as [Buffer, Buffer];
-/** A space before a colon, or a backslash at the end of a name. */
-const unusualEnds = [' :', '\t:', '\n:', '\r:', '\\\\":'].map((mark) => Buffer.from(mark));
+const [tab, lineFeed, carriageReturn, space, quote, backslash] = [9, 10, 13, 32, 34, 92];
 
 /**
  * Counts the names in JSON by their closing quote and colon. Returns undefined if that may count
- * wrong. This takes a quarter of the time of a scan of all characters.
+ * wrong: after a space before a colon, or a backslash at the end of a name. This takes a small part
+ * of the time of a scan of all characters.
  */
-function countByColons(bytes: Uint8Array): number | undefined {
-  if (unusualEnds.some((mark) => find(bytes, mark, 0) !== -1)) return undefined;
-  return count(bytes, nameEnd) - count(bytes, quoteInText);
-}
-
-function count(bytes: Uint8Array, mark: Buffer): number {
-  let times = 0;
-  for (let at = find(bytes, mark, 0); at !== -1; at = find(bytes, mark, at + mark.length))
-    times += 1;
-  return times;
-}
-
-/** Calls `Buffer`'s method on plain bytes without copying them. */
-function find(bytes: Uint8Array, mark: Buffer, from: number): number {
-  return Buffer.prototype.indexOf.call(bytes, mark, from);
+function countByColons(text: string): number | undefined {
+  let names = 0;
+  for (let at = text.indexOf(':'); at !== -1; at = text.indexOf(':', at + 1)) {
+    const before = text.charCodeAt(at - 1);
+    if (before === quote) {
+      if (text.charCodeAt(at - 2) !== backslash) names += 1;
+      else if (text.charCodeAt(at - 3) === backslash) return undefined;
+    } else if (
+      before === space ||
+      before === tab ||
+      before === lineFeed ||
+      before === carriageReturn
+    ) {
+      return undefined;
+    }
+  }
+  return names;
 }
 
 /** Removes the fields, at any depth, whose names differ from a checked name only in case. */
