@@ -109,9 +109,10 @@ const toolCounts = [
 
 /** True if the provider ran tools of its own. Their results are part of the prompt. */
 function hasToolResults(raw: JsonObject): boolean {
+  const isCounted = (count: unknown) => typeof count === 'number' && count > 0;
   return toolCounts.some((name) => {
-    const counts = isObject(raw[name]) ? Object.values(raw[name]) : [raw[name]];
-    return counts.some((count) => typeof count === 'number' && count > 0);
+    const counted = raw[name];
+    return isObject(counted) ? Object.values(counted).some(isCounted) : isCounted(counted);
   });
 }
 
@@ -219,10 +220,14 @@ export function outputDetailsIn({ usage }: JsonObject): JsonObject | undefined {
  * dropped.
  */
 function writeOutputDetails({ outputTokens, reasoningTokens }: Usage, reported: JsonObject) {
-  const counts = Object.entries(reported).filter(
-    ([name, count]) => count !== null && readCount(count) <= outputTokens && !isPrivateName(name),
-  );
-  return { ...Object.fromEntries(counts), reasoning_tokens: reasoningTokens };
+  const counts: JsonObject = {};
+  for (const name in reported) {
+    const count = reported[name];
+    if (count !== null && readCount(count) <= outputTokens && !isPrivateName(name))
+      counts[name] = count;
+  }
+  counts.reasoning_tokens = reasoningTokens;
+  return counts;
 }
 
 /** Returns the `usage` object for clients. */

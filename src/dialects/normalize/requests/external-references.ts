@@ -180,8 +180,13 @@ export function firstRequirement<Item>(
   list: readonly Item[],
   requirementOf: (item: Item, at: number) => OwnAccountRequirement | undefined,
 ): OwnAccountRequirement | undefined {
-  const requirements = list.values().map(requirementOf);
-  return requirements.find((requirement) => requirement !== undefined);
+  let at = 0;
+  for (const item of list) {
+    const requirement = requirementOf(item, at);
+    if (requirement !== undefined) return requirement;
+    at += 1;
+  }
+  return undefined;
 }
 
 export function storedContentAt(param: string): OwnAccountRequirement {

@@ -6,6 +6,14 @@ const noFields = {};
 
 /** Returns the fields that the gateway doesn't know. The provider may know them. */
 export function unknownFields(body: object, known: object): Readonly<Record<string, unknown>> {
+  for (const name in body) {
+    // Most requests have none, so nothing is built for them.
+    if (!Object.hasOwn(known, name)) return unknownEntries(body, known);
+  }
+  return noFields;
+}
+
+function unknownEntries(body: object, known: object): Readonly<Record<string, unknown>> {
   const unknown = Object.entries(body).filter(
     ([name, value]) => !Object.hasOwn(known, name) && value !== null,
   );
