@@ -183,7 +183,7 @@ export interface LedgerEntriesTable {
 
 /**
  * Entries whose log rows were written before them, under a number. All other entries have log rows
- * under their ID. Numbers and IDs come from the same sequence, so none is both.
+ * under their ID. Numbers are negative, and IDs are positive.
  */
 interface BookingsTable {
   number: number;

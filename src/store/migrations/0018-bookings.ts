@@ -4,10 +4,9 @@ export const bookings: Migration = {
   number: 18,
   name: 'log rows written before their entries',
   statements: ({ integer, tableEnd }) => [
-    // On Postgres, a batch writes its log rows before it locks the account, under a number from
-    // the sequence of entry IDs. The entry gets its own ID under the lock, because IDs grow in
-    // commit order. A new column of ledger_entries would need a lock that processes of the previous
-    // version block.
+    // On Postgres, a batch writes its log rows before it locks the account, under a negative
+    // number. The entry gets its ID under the lock, because IDs grow in commit order. A new column
+    // of ledger_entries would need a lock that processes of the previous version block.
     `create table bookings (
       number ${integer} primary key,
       entry_id ${integer} not null unique,

@@ -1,4 +1,4 @@
-import { CompiledQuery, sql } from 'kysely';
+import { CompiledQuery } from 'kysely';
 import pg from 'pg';
 import { failureCode } from '../../core/errors.ts';
 import type { Booked, ParsedBatch, Settlement } from '../../money/ledger.ts';
@@ -78,15 +78,27 @@ function isOrdinary({ claim, record }: Settlement): boolean {
   return claim === undefined && record.jobId === undefined;
 }
 
-/** Returns a number for each account that exists. Accounts are never deleted. */
+/**
+ * Returns a number for each account that exists. Accounts are never deleted. The numbers are
+ * negative, so none is the ID of an entry. They are random, because a sequence needs a privilege
+ * that the user of the database may not have.
+ */
 async function bookingNumbers(
   trx: StoreTransaction,
   owners: readonly string[],
 ): Promise<ReadonlyMap<string, number>> {
-  const { rows } = await sql<{ readonly owner: string; readonly number: number }>`
-    select owner, nextval(pg_get_serial_sequence('ledger_entries', 'id')) as number
-    from accounts where owner in (${sql.join(owners)})`.execute(trx);
-  return new Map(rows.map(({ owner, number }) => [owner, number]));
+  const rows = await trx
+    .selectFrom('accounts')
+    .select('owner')
+    .where('owner', 'in', owners)
+    .execute();
+  return new Map(rows.map(({ owner }) => [owner, randomNumber()]));
+}
+
+/** Returns a negative number with 52 random bits. */
+function randomNumber(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2));
+  return -1 - ((high & 0xf_ffff) * 2 ** 32 + low);
 }
 
 interface Due {
