@@ -4,6 +4,7 @@ import type { Secret } from '../core/secret.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
 import type { EndpointConfig, Feature, ModelConfig, PricingConfig } from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
+import type { WorkloadSource } from './workload.ts';
 
 /** The configuration: complete, validated, frozen, and with secrets wrapped. */
 export interface Config {
@@ -115,6 +116,8 @@ export interface Provider {
   readonly dialect: DialectName;
   readonly baseUrl: string;
   readonly apiKey: Secret | null;
+  /** Where temporary credentials come from, instead of a key. */
+  readonly workload?: WorkloadSource | undefined;
   /** The AWS region to sign requests for, if the base URL doesn't name it. */
   readonly region?: string | undefined;
   /** Extra headers. Some vendors expect their credential in one. */

@@ -1,6 +1,7 @@
 import { Secret } from '../core/secret.ts';
 import type { ConfigProblem } from './problems.ts';
 import type { Environment } from './read-file.ts';
+import { type AwsSource, findObjectCredentials } from './workload.ts';
 
 // This variable would disable certificate checks for Redis and S3, because the runtime's clients
 // read it. Deleting it here, before anything connects, also hides it from workers.
@@ -14,16 +15,27 @@ export interface S3Credentials {
   readonly accessKeyId: Secret | null;
   readonly secretAccessKey: Secret | null;
   readonly sessionToken: Secret | null;
+  /** Where temporary credentials come from, if the URL says so. */
+  readonly workload: AwsSource | null;
   /** Used if the URL doesn't name a region. */
   readonly region: string | null;
 }
 
-export function readS3Credentials(environment: Environment): S3Credentials {
+export function readS3Credentials(
+  objectsUrl: string,
+  environment: Environment,
+  problems: ConfigProblem[],
+): S3Credentials {
   const secret = (text: string | undefined) => (text ? new Secret(text) : null);
+  const found = findObjectCredentials(objectsUrl, environment);
+  if (typeof found === 'string') {
+    problems.push({ path: 'objects', message: found, variable: 'AWS_ROLE_ARN' });
+  }
   return {
     accessKeyId: secret(environment.AWS_ACCESS_KEY_ID),
     secretAccessKey: secret(environment.AWS_SECRET_ACCESS_KEY),
     sessionToken: secret(environment.AWS_SESSION_TOKEN),
+    workload: typeof found === 'string' ? null : found,
     region: environment.AWS_REGION || null,
   };
 }

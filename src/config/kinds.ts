@@ -61,9 +61,10 @@ const provider: ConfigKind = {
     'starting with a letter or digit.',
   secrets: ['api_key', 'headers.*'],
   destinationOf: ({ base_url }) => String(base_url ?? ''),
-  problemOf: (name, { api_key, base_url }) => {
+  problemOf: (name, { api_key, credentials, base_url }) => {
     const builtIn = builtinCatalog.providers.find((one) => one.name === name);
-    if (!builtIn || api_key !== undefined || base_url === undefined) return undefined;
+    const hasKey = api_key !== undefined || credentials !== undefined;
+    if (!builtIn || hasKey || base_url === undefined) return undefined;
     if (URL.parse(String(base_url))?.origin === URL.parse(builtIn.base_url)?.origin)
       return undefined;
     const message =

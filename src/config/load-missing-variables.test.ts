@@ -135,7 +135,7 @@ test('a section with a scalar value is rejected with the expected fields', () =>
     'demo must be "auto", true, or false, not "yes"',
   ]);
   expect(problems({ providers: { openai: null } })).toEqual([
-    'providers.openai must be a section with dialect, base_url, api_key, headers, …',
+    'providers.openai must be a section with dialect, base_url, api_key, credentials, …',
   ]);
 });
 

@@ -158,7 +158,7 @@ function assemble(
     database: inDataDir(file.database ?? 'sqlite:{data_dir}/tollgate.db'),
     redis: file.redis ? new Secret(file.redis) : null,
     objects: inDataDir(file.objects ?? 'file:{data_dir}/objects'),
-    s3Credentials: readS3Credentials(environment),
+    s3Credentials: readS3Credentials(file.objects ?? '', environment, problems),
     privateAddresses: readPrivateAddresses(file, problems),
     demo: file.demo === true || (file.demo !== false && !hasCapacity),
     ambiguousModelNames: file.ambiguous_model_names ?? 'first',

@@ -8,6 +8,7 @@ import type { ConfigProblem } from './problems.ts';
 import { type DialectName, dialectNames, type ProviderConfig } from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 import { invalidBaseUrl, invalidKeyMessage, isValidBaseUrl, isValidHeader } from './validation.ts';
+import { resolveCredentials } from './workload.ts';
 
 const defaultTimeoutMs = 120_000;
 /** Default voices of `first_party` speech models that list no voices. */
@@ -27,10 +28,13 @@ export function mergeProviders(
   const notInFile = builtin
     .filter(({ name }) => !(name in file))
     .map(({ name, api_key_env }) => [name, { shared: Boolean(environment[api_key_env]) }] as const);
-  const providers = [...Object.entries(file), ...notInFile].flatMap(
-    ([name, inFile]) =>
-      mergeProvider(name, inFile, builtInByName.get(name), environment, problems) ?? [],
-  );
+  const providers = [...Object.entries(file), ...notInFile].flatMap(([name, inFile]) => {
+    const path = `providers.${name}`;
+    const builtIn = builtInByName.get(name);
+    const { config, workload } = resolveCredentials(path, inFile, builtIn, environment, problems);
+    const merged = mergeProvider(name, config, builtIn, environment, problems);
+    return merged ? [workload ? { ...merged, workload } : merged] : [];
+  });
   return new Map(providers.map((provider) => [provider.name, provider]));
 }
 

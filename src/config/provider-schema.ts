@@ -13,6 +13,10 @@ export const dialectNames = [
 ] as const;
 export type DialectName = (typeof dialectNames)[number];
 
+/** Kinds of credentials that a machine or container provides. */
+const workloadNames = ['aws', 'aws_instance', 'google', 'google_metadata'] as const;
+export type WorkloadName = (typeof workloadNames)[number];
+
 /**
  * How a vendor deviates from its dialect. Quirks are data: no code checks a vendor's name. An
  * endpoint's quirks override those of its provider.
@@ -104,6 +108,8 @@ export const providerSchema = strictObject({
   dialect: oneOf(...dialectNames),
   base_url: httpUrl('https://api.example.com/v1'),
   api_key: nullable(secretText()),
+  /** The credentials of the machine or container, instead of a key. */
+  credentials: oneOf(...workloadNames),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
   /** The AWS region to sign requests for, if the base URL doesn't name it. */
   region: Type.String({

@@ -27,10 +27,12 @@ export function defaultFetchOptions(url: string): BunFetchRequestInit {
 
 /** A call to a server that the operator configured. Clients can't change its URL. */
 export interface ServerCall {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Bypasses the proxy of the environment, for servers that only this machine can reach. */
+  readonly isDirect?: boolean;
 }
 
 /**
@@ -38,9 +40,11 @@ export interface ServerCall {
  * for user-provided URLs doesn't apply. Redirects aren't followed, and nothing is decompressed.
  */
 export function callConfiguredServer(call: ServerCall, signal: AbortSignal): Promise<Response> {
-  const { method, url, headers, body } = call;
+  const { method, url, headers, body, isDirect } = call;
+  const direct = isDirect ? ({ proxy: false } as object) : {};
   const init: BunFetchRequestInit = {
     ...defaultFetchOptions(url),
+    ...direct,
     method,
     signal,
     headers: { accept: 'application/json', ...defaultHeaders, ...headers },

@@ -39,6 +39,10 @@ export const googleTokenUrl = 'https://oauth2.googleapis.com/token';
 /** Dialects whose requests are signed as AWS requires, unless the key is a plain API key. */
 const signedByAws: ReadonlySet<string> = new Set(['bedrock']);
 
+export function isSignedByAws(dialect: string): boolean {
+  return signedByAws.has(dialect);
+}
+
 /**
  * Parses a provider key. If the key is invalid, returns an error message phrased to follow the
  * field's name.

@@ -291,7 +291,13 @@ function ownOffer(
   return {
     ...offer,
     // The operator's headers can contain its credential (CVE-2024-37895).
-    provider: { ...provider, apiKey, headers: {}, baseUrl: baseUrl ?? provider.baseUrl },
+    provider: {
+      ...provider,
+      apiKey,
+      workload: undefined,
+      headers: {},
+      baseUrl: baseUrl ?? provider.baseUrl,
+    },
     ownAccount: { credentialVersion, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
   };
 }

@@ -225,8 +225,9 @@ const headerSecretLengthMin = 8;
 
 /** Returns the texts to redact from a provider's messages: its key and the words in its headers. */
 export function secretsOf(provider: Provider): readonly string[] {
-  const { apiKey, headers } = provider;
-  const ofKey = apiKey ? (preparedFor(provider).authorizer?.secrets ?? [apiKey.reveal()]) : [];
+  const { apiKey, workload, headers } = provider;
+  const authorizer = apiKey || workload ? preparedFor(provider).authorizer : undefined;
+  const ofKey = authorizer?.secrets ?? (apiKey ? [apiKey.reveal()] : []);
   const tokens = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
   const secrets = [...ofKey, ...tokens.filter((token) => token.length >= headerSecretLengthMin)];
   // Longest first, because one secret may begin with another.

@@ -19,6 +19,7 @@ const noCredentials = {
   accessKeyId: null,
   secretAccessKey: null,
   sessionToken: null,
+  workload: null,
   region: null,
 };
 
@@ -56,6 +57,7 @@ function s3StoreOf(
     accessKeyId: new Secret(accessKey),
     secretAccessKey: new Secret(secretKey),
     sessionToken: null,
+    workload: null,
     region: 'us-east-1',
   };
   return openObjects(address, credentials, links);
@@ -372,7 +374,7 @@ test('S3Objects fails after its timeout if the storage does not respond', async 
     const location = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region };
     const secret = new Secret('S3RVER');
     const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
-    const store = new S3Objects(location, credentials, 100);
+    const store = new S3Objects(location, { ...credentials, workload: null }, links, 100);
     const key = newObjectKey('txt');
     const message = "The object storage didn't respond within 100 ms.";
     expect(await failureOf(store.put(key, [new Uint8Array(9)]))).toHaveProperty('message', message);
@@ -387,11 +389,8 @@ test('S3Objects fails after its timeout if the storage does not respond', async 
 function storeAt(endpoint: string): S3Objects {
   const location = { bucket: 'b', prefix: '', endpoint, publicEndpoint: null, region: 'us-east-1' };
   const secret = new Secret('S3RVER');
-  return new S3Objects(location, {
-    accessKeyId: secret,
-    secretAccessKey: secret,
-    sessionToken: null,
-  });
+  const credentials = { accessKeyId: secret, secretAccessKey: secret, sessionToken: null };
+  return new S3Objects(location, { ...credentials, workload: null }, links);
 }
 
 test.each([403, 503])(
@@ -417,7 +416,7 @@ test('S3Objects reports an unreachable storage', async () => {
 
 describe('openObjects', () => {
   const invalidAddress =
-    'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….';
+    'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&credentials=….';
 
   test.each([
     ['ftp://a', 'The objects URL must start with file: or s3://.'],
@@ -428,7 +427,7 @@ describe('openObjects', () => {
     ['s3://key:secret@b', invalidAddress],
     [
       's3://b/p',
-      'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add credentials=aws or credentials=aws_instance to the URL.',
     ],
   ])('rejects the address %s', (address, message) => {
     expect(() => openObjects(address, noCredentials, links)).toThrow(message);

@@ -15,7 +15,9 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
   // Configuration objects in the store, and the audit log.
   control: { values: 'core auth config contract', types: 'records telemetry' },
   telemetry: { values: 'core config money', types: 'records route' },
-  upstream: { values: 'core dialects limits call.ts', types: 'config records route' },
+  // Credentials of the machine or container, for providers and for the object storage.
+  workload: { values: 'core', types: 'config' },
+  upstream: { values: 'core dialects limits workload call.ts', types: 'config records route' },
   cache: { values: 'core upstream call.ts' },
   operations: {
     values: 'core dialects limits money route tools upstream',
@@ -31,7 +33,7 @@ export const mayImport: Readonly<Record<string, { values: string; types?: string
     types: 'config limits records call.ts',
   },
   store: {
-    values: 'core limits money records',
+    values: 'core limits money records workload',
     types: 'auth cache config contract control jobs telemetry tools',
   },
   http: {

@@ -46,14 +46,14 @@ interface ServerInfo {
 }
 
 function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
-  const { name, baseUrl, apiKey, headers } = provider;
+  const { name, baseUrl, apiKey, workload, headers } = provider;
   const builtIn = builtinCatalog.providers.find((one) => one.name === name);
   const option = `providers.${name}.api_key`;
   return {
     host: new URL(baseUrl).host,
     keyFix: setKey(builtIn ? `${builtIn.api_key_env} or ${option}` : option),
     urlOption: `providers.${name}.base_url`,
-    hasKey: apiKey !== null || Object.keys(headers).length > 0,
+    hasKey: apiKey !== null || workload !== undefined || Object.keys(headers).length > 0,
     freeCallName: hasFreeCall(provider) ? 'listing models' : undefined,
     waitMs,
   };

@@ -82,10 +82,12 @@ async function objectFinding({ objects, s3Credentials, dataDir }: Config) {
   return folderFinding(folder, 'objects');
 }
 
+const noLinks = { make: () => '' };
+
 /** Writes, reads, and deletes a small object. */
 async function roundTrip(url: string, credentials: Config['s3Credentials']): Promise<Finding> {
   const startedAt = performance.now();
-  const store = openS3Objects(url, credentials, checkTimeoutMs);
+  const store = openS3Objects(url, credentials, noLinks, checkTimeoutMs);
   try {
     const key = newObjectKey('txt');
     const sent = Buffer.from(key);
@@ -100,7 +102,9 @@ async function roundTrip(url: string, credentials: Config['s3Credentials']): Pro
     const variables = 'AWS_ACCESS_KEY_ID, and AWS_SECRET_ACCESS_KEY';
     return unhealthy(
       `Objects can't be stored: ${reason}`,
-      `Check the objects option (OBJECTS_URL), ${variables}.`,
+      credentials.workload
+        ? 'Check the objects option (OBJECTS_URL) and its credentials.'
+        : `Check the objects option (OBJECTS_URL), ${variables}.`,
     );
   }
 }

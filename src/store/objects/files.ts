@@ -16,10 +16,10 @@ import { type FreeBytes, FreeSpaceGuard, freeBytesOf } from '../free-space.ts';
 /** Stores objects as files in a folder that other users of the machine can't access. */
 export class FileObjects implements ObjectStorage {
   readonly #folder: string;
-  readonly #links: ObjectLinks;
+  readonly #links: Pick<ObjectLinks, 'make'>;
   readonly #freeBytes: FreeBytes;
 
-  constructor(folder: string, links: ObjectLinks, freeBytes = freeBytesOf) {
+  constructor(folder: string, links: Pick<ObjectLinks, 'make'>, freeBytes = freeBytesOf) {
     this.#folder = resolve(folder);
     this.#links = links;
     this.#freeBytes = freeBytes;

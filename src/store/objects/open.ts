@@ -10,14 +10,14 @@ import { parseS3Address, type S3Credentials, S3Objects } from './s3.ts';
 
 type S3Identity = S3Credentials & { readonly region: string | null };
 
-/** Opens `file:<folder>` or `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…`. */
+/** Opens a folder, or a bucket as `parseS3Address` reads it. */
 export function openObjects(
   address: string,
   credentials: S3Identity,
-  links: ObjectLinks,
+  links: Pick<ObjectLinks, 'make'>,
 ): ObjectStorage {
   if (address.startsWith('file:')) return new FileObjects(address.slice('file:'.length), links);
-  if (address.startsWith('s3://')) return openS3Objects(address, credentials);
+  if (address.startsWith('s3://')) return openS3Objects(address, credentials, links);
   throw storeError('The objects URL must start with file: or s3://.');
 }
 
@@ -25,11 +25,12 @@ export function openObjects(
 export function openS3Objects(
   address: string,
   credentials: S3Identity,
+  links: Pick<ObjectLinks, 'make'>,
   timeoutMs?: number,
 ): ObjectStorage {
   const location = parseS3Address(address);
   const region = location.region ?? credentials.region;
-  return new S3Objects({ ...location, region }, credentials, timeoutMs);
+  return new S3Objects({ ...location, region }, credentials, links, timeoutMs);
 }
 
 /**

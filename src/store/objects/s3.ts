@@ -1,13 +1,17 @@
 import { S3Client } from 'bun';
+import type { AwsSource } from '../../config/workload.ts';
 import { failureCode } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { contentTypeOf } from '../../core/stored-object.ts';
 import type {
   Chunks,
   LinkOptions,
+  ObjectLinks,
   ObjectStorage,
   StoredObject,
 } from '../../jobs/object-storage.ts';
+import { awsCredentialOf, type TemporaryAwsKey } from '../../workload/aws.ts';
+import type { RefreshedCredential } from '../../workload/refreshed-credential.ts';
 import { storeError } from '../errors.ts';
 
 interface S3Location {
@@ -24,6 +28,8 @@ export interface S3Credentials {
   readonly accessKeyId: Secret | null;
   readonly secretAccessKey: Secret | null;
   readonly sessionToken: Secret | null;
+  /** Set if temporary credentials are used instead. */
+  readonly workload: AwsSource | null;
 }
 
 /** The minimum part size of S3. With two parts in flight, an upload holds about 15 MiB. */
@@ -36,9 +42,9 @@ const defaultTimeoutMs = 30_000;
 /** Makes browsers save a file instead of showing it. */
 const contentDisposition = 'attachment';
 
-const parameters = ['endpoint', 'public_endpoint', 'region'];
+const parameters = ['endpoint', 'public_endpoint', 'region', 'credentials'];
 
-/** `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…` */
+/** `s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&credentials=…` */
 export function parseS3Address(address: string): S3Location {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const isKnown = [...(url?.searchParams.keys() ?? [])].every((name) => parameters.includes(name));
@@ -47,7 +53,7 @@ export function parseS3Address(address: string): S3Location {
   const areEndpoints = isEndpoint(endpoint) && isEndpoint(publicEndpoint);
   if (!url?.hostname || url.username || !isKnown || !areEndpoints) {
     throw storeError(
-      'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=….',
+      'The objects URL must be s3://bucket/prefix?endpoint=…&public_endpoint=…&region=…&credentials=….',
     );
   }
   const path = decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, '');
@@ -64,37 +70,44 @@ function isEndpoint(text: string | null): boolean {
   return text === null || (/^https?:\/\//.test(text) && URL.canParse(text));
 }
 
+/** Returns the client for a request. A client can't change its credentials. */
+type ClientSource = () => Promise<S3Client>;
+
 export class S3Objects implements ObjectStorage {
-  readonly #client: S3Client;
-  /** Signs links for clients. Sends no requests. */
-  readonly #publicClient: S3Client;
+  readonly #client: ClientSource;
+  readonly #link: ObjectStorage['link'];
   readonly #prefix: string;
   readonly #timeoutMs: number;
 
-  constructor(location: S3Location, credentials: S3Credentials, timeoutMs = defaultTimeoutMs) {
+  /** `links` signs links when S3's would expire with temporary credentials. */
+  constructor(
+    location: S3Location,
+    credentials: S3Credentials,
+    links: Pick<ObjectLinks, 'make'>,
+    timeoutMs = defaultTimeoutMs,
+  ) {
     this.#timeoutMs = timeoutMs;
-    const { accessKeyId, secretAccessKey, sessionToken } = credentials;
-    if (accessKeyId === null || secretAccessKey === null) {
-      throw storeError(
-        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
-      );
-    }
     this.#prefix = location.prefix;
-    const clientFor = (endpoint: string | null) =>
-      new S3Client({
-        bucket: location.bucket,
-        accessKeyId: accessKeyId.reveal(),
-        secretAccessKey: secretAccessKey.reveal(),
-        ...(sessionToken === null ? {} : { sessionToken: sessionToken.reveal() }),
-        ...(endpoint === null ? {} : { endpoint }),
-        ...(location.region === null ? {} : { region: location.region }),
-      });
-    this.#client = clientFor(location.endpoint);
-    this.#publicClient = clientFor(location.publicEndpoint ?? location.endpoint);
+    const { workload } = credentials;
+    if (workload) {
+      this.#client = clientsFor(location, awsCredentialOf(workload));
+      this.#link = (key, options) => links.make(key, options);
+      return;
+    }
+    const keys = staticKeys(credentials);
+    const client = clientFor(location, location.endpoint, keys);
+    this.#client = () => Promise.resolve(client);
+    // Signs links for clients. Sends no requests.
+    const signer = clientFor(location, location.publicEndpoint ?? location.endpoint, keys);
+    this.#link = (key, { now, expiresAt }) => {
+      const expiresIn = Math.max(1, Math.floor((expiresAt - now) / 1000));
+      return signer.presign(this.#prefix + key, { expiresIn, contentDisposition });
+    };
   }
 
   async put(key: string, chunks: Chunks): Promise<number> {
-    const upload = this.#client.file(this.#prefix + key).writer({
+    const client = await this.#client();
+    const upload = client.file(this.#prefix + key).writer({
       type: contentTypeOf(key),
       contentDisposition,
       partSize: partBytes,
@@ -118,7 +131,7 @@ export class S3Objects implements ObjectStorage {
   }
 
   async open(key: string): Promise<StoredObject | undefined> {
-    const file = this.#client.file(this.#prefix + key);
+    const file = (await this.#client()).file(this.#prefix + key);
     try {
       const { size } = await this.#withTimeout(file.stat());
       return { bytes: size, body: file };
@@ -130,12 +143,12 @@ export class S3Objects implements ObjectStorage {
   }
 
   async delete(key: string): Promise<void> {
-    await this.#withTimeout(this.#client.delete(this.#prefix + key));
+    const client = await this.#client();
+    await this.#withTimeout(client.delete(this.#prefix + key));
   }
 
-  link(key: string, { now, expiresAt }: LinkOptions): string {
-    const expiresIn = Math.max(1, Math.floor((expiresAt - now) / 1000));
-    return this.#publicClient.presign(this.#prefix + key, { expiresIn, contentDisposition });
+  link(key: string, options: LinkOptions): string {
+    return this.#link(key, options);
   }
 
   /** The client can't abort an upload, only end it, so this deletes the result. */
@@ -159,6 +172,54 @@ export class S3Objects implements ObjectStorage {
       clearTimeout(timer);
     }
   }
+}
+
+interface S3Keys {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken: string | null;
+}
+
+function clientFor(
+  { bucket, region }: S3Location,
+  endpoint: string | null,
+  { accessKeyId, secretAccessKey, sessionToken }: S3Keys,
+): S3Client {
+  return new S3Client({
+    bucket,
+    accessKeyId,
+    secretAccessKey,
+    ...(sessionToken === null ? {} : { sessionToken }),
+    ...(endpoint === null ? {} : { endpoint }),
+    ...(region === null ? {} : { region }),
+  });
+}
+
+function clientsFor(
+  location: S3Location,
+  credential: RefreshedCredential<TemporaryAwsKey>,
+): ClientSource {
+  const clients = new WeakMap<TemporaryAwsKey, S3Client>();
+  return async () => {
+    const current = await credential.get();
+    const client = clients.get(current) ?? clientFor(location, location.endpoint, current.key);
+    clients.set(current, client);
+    return client;
+  };
+}
+
+function staticKeys({ accessKeyId, secretAccessKey, sessionToken }: S3Credentials): S3Keys {
+  if (accessKeyId === null || secretAccessKey === null) {
+    throw storeError(
+      'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add ' +
+        'credentials=aws or credentials=aws_instance to the URL.',
+    );
+  }
+  return {
+    accessKeyId: accessKeyId.reveal(),
+    secretAccessKey: secretAccessKey.reveal(),
+    sessionToken: sessionToken?.reveal() ?? null,
+  };
 }
 
 /** A rejected HEAD request has no body that could name the reason. */

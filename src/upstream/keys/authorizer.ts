@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert';
 import { sign } from 'node:crypto';
 import type { Provider } from '../../config/config.ts';
+import type { GoogleSource, WorkloadSource } from '../../config/workload.ts';
 import { putBounded } from '../../core/bounded-map.ts';
 import { callConfiguredServer } from '../../core/call-configured-server.ts';
 import { boundedCall, unlessAborted } from '../../core/deadlines.ts';
@@ -13,6 +14,9 @@ import {
 } from '../../core/provider-key.ts';
 import { readBounded } from '../../core/read-bounded.ts';
 import type { FailureKind, SplicedBody, UpstreamRequest } from '../../dialects/dialect.ts';
+import { awsCredentialOf, isAws } from '../../workload/aws.ts';
+import { googleCredentialOf } from '../../workload/google.ts';
+import { WorkloadError } from '../../workload/refreshed-credential.ts';
 import { signRequest } from './sigv4.ts';
 
 /** Thrown if a key can't be used to send a request. The message doesn't reveal the key. */
@@ -188,7 +192,9 @@ export interface Authorizer {
  * if there is no key.
  */
 export function credentialFor(provider: Provider): string | Authorizer | undefined {
-  const { apiKey, dialect, baseUrl } = provider;
+  const { apiKey, dialect, baseUrl, workload } = provider;
+  const region = regionIn(baseUrl) ?? provider.region;
+  if (workload) return workloadAuthorizer(workload, region);
   if (!apiKey) return undefined;
   const text = apiKey.reveal();
   const account = knownAccount(text);
@@ -197,8 +203,9 @@ export function credentialFor(provider: Provider): string | Authorizer | undefin
   if (typeof key === 'string') return new InvalidKeyAuthorizer(`The key ${key}.`, text);
   if (key.kind === 'plain') return key.value;
   if (key.kind === 'service_account') return newAccount(text, key);
-  const region = regionIn(baseUrl) ?? provider.region;
-  return region ? new AwsAuthorizer(key, region) : new InvalidKeyAuthorizer(noRegion, text);
+  return region
+    ? new AwsAuthorizer(staticKey(key), region)
+    : new InvalidKeyAuthorizer(noRegion, text);
 }
 
 const noRegion = "AWS keys need a region. Set the provider's region or use a regional base URL.";
@@ -218,30 +225,100 @@ class InvalidKeyAuthorizer implements Authorizer {
   }
 }
 
+/** A key that is written in the configuration, or that is replaced before it expires. */
+interface AwsKeys {
+  get(signal: AbortSignal): Promise<AwsKey>;
+  rejected(sessionToken: string | undefined): boolean;
+  readonly secrets: readonly string[];
+}
+
+function staticKey(key: AwsKey): AwsKeys {
+  const { accessKeyId, secretAccessKey, sessionToken } = key;
+  return {
+    get: () => Promise.resolve(key),
+    rejected: () => false,
+    secrets: [accessKeyId, secretAccessKey, ...(sessionToken === null ? [] : [sessionToken])],
+  };
+}
+
 class AwsAuthorizer implements Authorizer {
-  readonly #key: AwsKey;
+  readonly #keys: AwsKeys;
   readonly #region: string;
 
-  constructor(key: AwsKey, region: string) {
-    this.#key = key;
+  constructor(keys: AwsKeys, region: string) {
+    this.#keys = keys;
     this.#region = region;
   }
 
-  async headersFor({ url, contentType, body }: OutgoingRequest): Promise<AuthHeaders> {
+  async headersFor(
+    { url, contentType, body }: OutgoingRequest,
+    signal: AbortSignal,
+  ): Promise<AuthHeaders> {
     assert(typeof body === 'string' || body instanceof Uint8Array, "Uploads can't be signed.");
     const headers = { 'content-type': contentType };
     const request = { method: 'POST', url: new URL(url), headers, body };
-    return signRequest(
-      request,
-      this.#key,
-      { region: this.#region, service: 'bedrock' },
-      Date.now(),
-    );
+    const scope = { region: this.#region, service: 'bedrock' };
+    return signRequest(request, await this.#keys.get(signal), scope, Date.now());
+  }
+
+  /** AWS answers with 403 if a session has expired or was revoked. */
+  needsRefresh(headers: AuthHeaders, status: number): boolean {
+    return status === 403 && this.#keys.rejected(headers['x-amz-security-token']);
   }
 
   get secrets(): readonly string[] {
-    const { accessKeyId, secretAccessKey, sessionToken } = this.#key;
-    return [accessKeyId, secretAccessKey, ...(sessionToken === null ? [] : [sessionToken])];
+    return this.#keys.secrets;
+  }
+}
+
+/** Returns an authorizer for credentials of the machine or container. */
+function workloadAuthorizer(source: WorkloadSource, region: string | undefined): Authorizer {
+  if (!isAws(source)) return new GoogleWorkloadAuthorizer(source);
+  if (!region) return new InvalidKeyAuthorizer(noRegion, '');
+  const credential = awsCredentialOf(source);
+  const keys: AwsKeys = {
+    get: async (signal) => (await usable(credential.get(signal))).key,
+    rejected(sessionToken) {
+      const { last } = credential;
+      return credential.rejected(last?.key.sessionToken === sessionToken ? last : undefined);
+    },
+    get secrets() {
+      return credential.last?.secrets ?? [];
+    },
+  };
+  return new AwsAuthorizer(keys, region);
+}
+
+class GoogleWorkloadAuthorizer implements Authorizer {
+  readonly #credential: ReturnType<typeof googleCredentialOf>;
+
+  constructor(source: GoogleSource) {
+    this.#credential = googleCredentialOf(source);
+  }
+
+  async headersFor(_: OutgoingRequest, signal: AbortSignal): Promise<AuthHeaders> {
+    const { text } = await usable(this.#credential.get(signal));
+    return { authorization: bearer + text };
+  }
+
+  needsRefresh({ authorization }: AuthHeaders, status: number): boolean {
+    const { last } = this.#credential;
+    if (status !== 401) return false;
+    return this.#credential.rejected(authorization === bearer + last?.text ? last : undefined);
+  }
+
+  get secrets(): readonly string[] {
+    return this.#credential.last?.secrets ?? [];
+  }
+}
+
+/** Reports a failed refresh like a key that the provider rejected. */
+async function usable<T>(credential: Promise<T>): Promise<T> {
+  try {
+    return await credential;
+  } catch (error) {
+    if (error instanceof WorkloadError) throw new InvalidKeyError('credential', error.message);
+    throw error;
   }
 }
 
