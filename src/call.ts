@@ -33,6 +33,8 @@ export interface Call {
   readonly startedAt: number;
   /** The client's `traceparent` header. The spans of this call's attempts continue that trace. */
   readonly traceparent?: string | null;
+  /** Returns a header of the client's request, or null. */
+  clientHeader(name: string): string | null;
   /** Response headers; the stages add to them. */
   readonly headers: Record<string, string>;
   /** Attempts made so far. */

@@ -18,6 +18,7 @@ const call: Call = {
   clientSignal,
   receivedAt: 0,
   startedAt: 0,
+  clientHeader: () => null,
   headers: {},
   attempts: [],
   operationName: 'speech',

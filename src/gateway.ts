@@ -11,6 +11,7 @@ import { asGatewayError, type GatewayError } from './core/errors.ts';
 import type { SettledUsage, StreamFormat } from './dialects/dialect.ts';
 import type { Reservation } from './money/hold/reserve.ts';
 import type { Offer } from './route/catalog.ts';
+import type { RequestedBy } from './route/requested-models.ts';
 import { BytesAnswer } from './upstream/bytes-answer.ts';
 import { type OpenedAnswer, RequestAbandoned } from './upstream/fallback.ts';
 import { type Stream, withKeepAlive } from './upstream/keep-alive-stream.ts';
@@ -22,8 +23,8 @@ export interface Stages {
   countRequest(call: Call): void | Promise<void>;
   /** Takes one of the tenant's concurrency slots; returns a function that frees it. Throws 429. */
   acquireSlot(call: Call): (() => void) | Promise<() => void>;
-  /** Replaces the names of models that lack their brand by aliases. Throws 400. */
-  resolveModels(call: Pick<Call, 'caller'>, operation: Operation): void | Promise<void>;
+  /** Replaces aliases, and names without their brand, by the IDs of models. Throws 400. */
+  resolveModels(call: RequestedBy, operation: Operation): void | Promise<void>;
   /** Finds a cached answer, or the first answer for an idempotency key. Throws 400, 409, 503. */
   findReplay(call: Call, operation: Operation): Promise<Replay | undefined> | undefined;
   /** Lists the offers that can serve the request, best first. Throws 400, 403, 404, 503. */

@@ -28,7 +28,7 @@ export function configure(
     ? withDemo(config, demo.url())
     : withDisabledDemo(config);
   for (const { apiKey } of providers.values()) if (apiKey) knownCredentials.add(apiKey.reveal());
-  const catalog = new Catalog(models, providers, config.ambiguousModelNames);
+  const catalog = new Catalog(models, providers, config.ambiguousModelNames, config.aliases);
   const withCredentials = withProviderKeys(catalog, config.billing.byokFeeBasisPoints);
   const catalogOf = (tenantId: string) => {
     const credentials = vault.credentialsOf(tenantId);

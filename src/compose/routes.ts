@@ -3,7 +3,6 @@ import type { KeySpending } from '../auth/management/keys.ts';
 import type { Operation } from '../call.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
-import type { Caller } from '../core/caller.ts';
 import { hostInUrl } from '../core/network-address.ts';
 import { supportedParameters, supportsParameter } from '../dialects/parameters.ts';
 import type { Stages } from '../gateway.ts';
@@ -38,6 +37,7 @@ import { createOperationFactory } from '../operations/chat/create-operation.ts';
 import { isChatModel } from '../route/capability.ts';
 import { explainRoute } from '../route/explain.ts';
 import { unknownModel } from '../route/plan.ts';
+import type { RequestedBy } from '../route/requested-models.ts';
 import { toOutageError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
@@ -132,7 +132,7 @@ function inferenceRoutes(deps: RouteDeps, chat: ChatDeps): Route[] {
       ...chat,
       directory: store.directory,
       health,
-      explain: (operation, caller) => explain(operation, caller, deps),
+      explain: (operation, requestedBy) => explain(operation, requestedBy, deps),
     }),
     ...modelRoutes({
       catalogOf,
@@ -163,10 +163,11 @@ function managementDepsOf({ store, accounting, authenticator, changes, now }: Ro
 }
 
 /** Resolves the models of a request and plans it, as if it were sent. */
-async function explain(operation: Operation, caller: Caller, deps: RouteDeps) {
+async function explain(operation: Operation, requestedBy: RequestedBy, deps: RouteDeps) {
+  const { caller } = requestedBy;
   const { config, stages, catalogOf, health, addressPolicy } = deps;
   rejectPrivateUrls(operation.request.urls, addressPolicy);
-  await stages.resolveModels({ caller }, operation);
+  await stages.resolveModels(requestedBy, operation);
   return explainRoute(operation, caller, {
     catalog: await catalogOf(caller.tenantId),
     ...{ health, supports: supportsParameter, creditsPerUsd: config.creditsPerUsd },
@@ -179,7 +180,7 @@ function controlRoutes(deps: RouteDeps): Route[] {
   const { recent } = telemetry;
   return [
     ...configRoutes({
-      store: store.configObjects,
+      ...{ store: store.configObjects, audit: store.auditLog },
       vault: () => live.vault,
       base: () => live.base,
       now,

@@ -8,8 +8,9 @@ import type { Admission } from '../limits/admission.ts';
 import { reserve } from '../money/hold/reserve.ts';
 import { settle } from '../money/settle/settle.ts';
 import type { RunningRequest } from '../records/running-requests.ts';
-import type { CallableModels, Catalog, CatalogOf, Offer } from '../route/catalog.ts';
+import type { Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
+import { resolveModels } from '../route/requested-models.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
 import { openByFor, tryOffers } from '../upstream/fallback.ts';
 import type { AddressPolicy } from '../upstream/guard/address-policy.ts';
@@ -59,7 +60,7 @@ export function createStages(deps: StageDeps): Stages {
       return admission.countRequest(call.caller, call.headers);
     },
     acquireSlot: ({ caller }) => admission.acquire(caller),
-    resolveModels: (call, operation) => resolveModels(call, operation, deps),
+    resolveModels: (call, { request }) => resolveModels(call, request, deps),
     findReplay(call, operation) {
       running.started(runningRequest(call, operation));
       return findReplay(call, operation, replayDeps);
@@ -114,20 +115,6 @@ function runningRequest(call: Call, { request }: Operation): RunningRequest {
     streamed: request.stream,
     createdAt: receivedAt,
   };
-}
-
-function resolveModels(
-  { caller }: Pick<Call, 'caller'>,
-  { request }: Operation,
-  { catalog, catalogOf }: StageDeps,
-): void | Promise<void> {
-  // Nearly all requests have aliases, so don't load the tenant's catalog for them.
-  if (request.models.every((name) => catalog.model(name))) return;
-  const resolveIn = (callable: CallableModels) => {
-    request.models = callable.resolveAll(request.models, caller);
-  };
-  const callable = catalogOf(caller.tenantId);
-  return callable instanceof Promise ? callable.then(resolveIn) : resolveIn(callable);
 }
 
 /** Returns a function that returns the name to record for the model of a request. */

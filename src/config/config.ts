@@ -1,6 +1,7 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
+import type { Alias } from './aliases.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
 import type { EndpointConfig, Feature, ModelConfig, PricingConfig } from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
@@ -69,6 +70,7 @@ export interface Config {
   readonly webSearch: WebSearch | null;
   readonly providers: ReadonlyMap<string, Provider>;
   readonly models: readonly Model[];
+  readonly aliases: readonly Alias[];
   readonly bootstrap: Bootstrap;
   /** Encrypts secrets in the store. Null: the key is in a file in the data directory. */
   readonly secretKey: Secret | null;

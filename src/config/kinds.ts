@@ -1,6 +1,7 @@
 import { Check } from 'typebox/schema';
 import { fieldsOf, isObject, type JsonObject, objectsIn } from '../core/json.ts';
 import { didYouMean } from '../core/text.ts';
+import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
 import { modelSchema } from './model-schema.ts';
@@ -145,8 +146,25 @@ const setting: ConfigKind = {
     new Map([...settings].map(([name, { read }]) => [name, { value: read(config) }])),
 };
 
+const alias: ConfigKind = {
+  noun: 'alias',
+  plural: 'aliases',
+  pathParameter: ':name{.+}',
+  schemaOf: (name) => (new RegExp(aliasNamePattern).test(name) ? aliasSchema : undefined),
+  nameProblem: () => 'The name of an alias must be 1 to 199 characters without spaces and "*".',
+  secrets: [],
+  destinationOf: () => '',
+  complete: (_, document) => document,
+  objectsIn: ({ aliases }) => new Map(entriesOf(aliases)),
+  addTo: (file, name, document) => ({
+    file: { ...file, aliases: { ...fieldsOf(file.aliases), [name]: document } },
+    path: `aliases.${name}`,
+  }),
+  builtIn: () => new Map(),
+};
+
 /** In the order in which the objects are added to a file's data. */
-export const configKinds = { setting, provider, model } as const satisfies Record<
+export const configKinds = { setting, provider, model, alias } as const satisfies Record<
   string,
   ConfigKind
 >;

@@ -3,6 +3,7 @@ import { fieldsOf, isObject } from '../core/json.ts';
 import { addressRange, parsePrivateTarget } from '../core/network-address.ts';
 import { explain, type Schema } from '../core/schema.ts';
 import { Secret } from '../core/secret.ts';
+import { readAliases } from './aliases.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config, ListenAddress, StoredDocument } from './config.ts';
 import { readBootstrap, readS3Credentials, readSecretKey, readTracing } from './environment.ts';
@@ -186,6 +187,7 @@ function assemble(
     webSearch: readWebSearch(file, problems),
     providers,
     models,
+    aliases: readAliases(file.aliases ?? {}, new Set(models.map(({ id }) => id)), problems),
     ...fromEnvironment,
     source,
   };

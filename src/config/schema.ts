@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox';
 import { searchResultsMax } from '../core/bounds.ts';
 import { cacheModes } from '../core/caller.ts';
 import { integer, nullable, oneOf } from '../core/schema.ts';
+import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
 import { modelSchema } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
 import { httpUrl, secretText, strictObject, usd } from './schema-fields.ts';
@@ -80,6 +81,9 @@ export const configFileSchema = strictObject({
     expected: 'a section with the names of providers, such as "openai: { api_key: … }"',
   }),
   models: Type.Array(modelSchema),
+  aliases: Type.Record(Type.String({ pattern: aliasNamePattern }), aliasSchema, {
+    expected: 'a section with names without spaces, such as "fast: { models: […] }"',
+  }),
 });
 
 export type ConfigFile = Static<typeof configFileSchema>;

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { aliasSchema } from '../config/alias-schema.ts';
 import { modelSchema } from '../config/model-schema.ts';
 import { providerSchema } from '../config/provider-schema.ts';
 import { nullable, oneOf } from '../core/schema.ts';
@@ -51,6 +52,12 @@ const modelResource = record('ModelObject', {
   config: withLabels(modelSchema),
 });
 
+const aliasResource = record('Alias', {
+  name: text(),
+  ...ownership,
+  config: withLabels(aliasSchema),
+});
+
 const settingResource = record('Setting', {
   name: text(),
   ...ownership,
@@ -76,8 +83,22 @@ const providerTestResult = record('ProviderTestResult', {
 });
 export type ProviderTestObject = Shape<typeof providerTestResult>;
 
+export const restoreSchema = Type.Object(
+  {
+    state: Type.Optional(
+      Type.Enum(['before', 'after'], {
+        description: 'The state before the change (default) or after it.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const anyResource = Type.Union([providerResource, modelResource, aliasResource, settingResource]);
+
 interface Documented {
   readonly noun: string;
+  readonly plural?: string;
   /** The name of the body's schema. */
   readonly title: string;
   readonly path: string;
@@ -88,11 +109,21 @@ interface Documented {
   readonly details?: string;
 }
 
-function docsOf({ noun, title, path, body, example, change, resource, details = '' }: Documented) {
+function docsOf({
+  noun,
+  plural = `${noun}s`,
+  title,
+  path,
+  body,
+  example,
+  change,
+  resource,
+  details = '',
+}: Documented) {
   const name = { name: path };
   const partial: TSchema = { ...body, required: [], title: `${title}Change` };
   return {
-    list: { summary: `List ${noun}s`, details, responses: { 200: data(Type.Array(resource)) } },
+    list: { summary: `List ${plural}`, details, responses: { 200: data(Type.Array(resource)) } },
     show: { summary: `Get a ${noun}`, path: name, responses: { 200: data(resource) } },
     put: {
       summary: `Create or replace a ${noun}`,
@@ -154,6 +185,21 @@ export const configDocs = {
     change: { context_length: 128_000 },
     resource: modelResource,
   }),
+  alias: docsOf({
+    noun: 'alias',
+    plural: 'aliases',
+    title: 'AliasConfig',
+    path: 'The name that clients send, such as `fast` or `team/claude`.',
+    body: named('AliasConfig', aliasSchema),
+    example: {
+      models: [
+        { model: 'acme/chat', weight: 90 },
+        { model: 'acme/small', weight: 10 },
+      ],
+    },
+    change: { description: 'Our default' },
+    resource: aliasResource,
+  }),
   setting: docsOf({
     noun: 'setting',
     title: 'SettingValue',
@@ -166,6 +212,18 @@ export const configDocs = {
       'Lists the options of the configuration file that can change while the gateway runs. To ' +
       'get back to the default, delete the setting.',
   }),
+};
+
+export const restoreDoc: RouteDoc = {
+  summary: 'Restore a configuration object from the audit log',
+  details:
+    'Gives the object of an entry the state that it had before the change, or after it. An object ' +
+    `that did not exist then is deleted. Secrets stay as they are now. ${preconditions}`,
+  path: { id: 'The ID of an entry of the audit log.' },
+  body: named('Restore', restoreSchema),
+  bodyOptional: true,
+  example: { state: 'before' },
+  responses: { 200: Type.Union([data(anyResource), deletedSchema]) },
 };
 
 export const providerTestDoc: RouteDoc = {

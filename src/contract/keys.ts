@@ -26,9 +26,9 @@ export const keysPerPage = 100;
 /** A week. Long enough to roll out a new secret, short enough that the old one isn't forgotten. */
 const overlapSecondsMax = 604_800;
 
-/** Aliases are `<brand>/<model>`, so a pattern without a slash or "*" would match nothing. */
+/** Operators can define aliases of any form. */
 const modelPattern = Type.String({
-  pattern: '^(?=[^/]*\\*$|.+/)(?:\\*|[\\w.:/@+~-]{1,199}\\*?)$',
+  pattern: '^(?:\\*|[^\\s*]{1,199}\\*?)$',
   expected:
     'a model alias such as "openai/gpt-4o", or a prefix followed by "*", such as "openai/*"',
 });

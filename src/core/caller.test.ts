@@ -10,6 +10,9 @@ test.each([
   [['acme/chat'], 'acme/chat', true],
   [['acme/chat'], 'acme/chat-large', false],
   [['acme/chat'], 'other/acme/chat', false],
+  [['chat'], 'acme/chat', true],
+  [['chat'], 'acme/chat-large', false],
+  [['chat'], 'chat', true],
   [['other/*', 'acme/chat*'], 'acme/chat-large', true],
 ])('mayUseModel with allow-list %j, given %s, returns %p', (models, alias, mayUse) => {
   expect(mayUseModel(callerOf('acme', { models }), alias)).toBe(mayUse);

@@ -38,12 +38,16 @@ export interface Caller {
 export const limitResets = ['daily', 'weekly', 'monthly'] as const;
 export type LimitReset = (typeof limitResets)[number];
 
-/** Returns whether the key's allow-list contains a model alias. */
-export function mayUseModel(caller: Caller, alias: string): boolean {
+/**
+ * Returns whether the key's allow-list contains a model. A name without a brand stands for that
+ * model of every brand.
+ */
+export function mayUseModel(caller: Caller, id: string): boolean {
   if (caller.models === null) return true;
-  return caller.models.some((pattern) =>
-    pattern.endsWith('*') ? alias.startsWith(pattern.slice(0, -1)) : pattern === alias,
-  );
+  return caller.models.some((pattern) => {
+    if (pattern.endsWith('*')) return id.startsWith(pattern.slice(0, -1));
+    return pattern === id || (!pattern.includes('/') && id.endsWith(`/${pattern}`));
+  });
 }
 
 /** Returns the UTC day, week, or month that contains a time. `until` is exclusive. */

@@ -6,6 +6,8 @@ export interface RequestInfo {
    * names without a brand are replaced by their aliases.
    */
   models: readonly string[];
+  /** Models that the key may use because its allow-list has the requested alias. */
+  granted?: readonly string[];
   readonly preferences: RoutePreferences;
   /** True if the answer is a stream of events. */
   readonly stream: boolean;

@@ -74,6 +74,7 @@ export class GatewayJobRunner implements JobRunner {
       clientSignal: piece.signal,
       receivedAt: Date.now(),
       startedAt: performance.now(),
+      clientHeader: () => null,
       headers: {},
       attempts: [],
       operationName: piece.type,

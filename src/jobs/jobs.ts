@@ -20,6 +20,7 @@ import { textLimitOf } from '../route/capability.ts';
 import type { CatalogOf, Offer } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
 import { forbiddenModel, plan } from '../route/plan.ts';
+import { anyRequestOf } from '../route/requested-models.ts';
 import { recordingOfJob } from '../store/jobs/jobs.ts';
 import { openObjects } from '../store/objects/open.ts';
 import type { Store } from '../store/open.ts';
@@ -253,8 +254,10 @@ async function offerFor(
   { catalogOf, health }: OfferDeps,
 ): Promise<Offer> {
   const catalog = await catalogOf(caller.tenantId);
-  const models = [catalog.resolve(alias, caller)];
-  const request = { models, preferences: noPreferences, parameters: [] };
+  const anyRequest = anyRequestOf(caller);
+  const models = catalog.resolveAll([alias], anyRequest);
+  const granted = catalog.grantedBy([alias], anyRequest);
+  const request = { models, granted, preferences: noPreferences, parameters: [] };
   const incompatibility = ({ model }: Offer) =>
     model.features.includes(feature) ? null : `is not a ${feature} model`;
   const context = { catalog, health, operation: { incompatibility }, supports: () => true };

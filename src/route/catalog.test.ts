@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test';
 import { providerNamed } from '../../tests/support/offers.ts';
 import type { Model } from '../config/config.ts';
-import { Catalog, nearestModel } from './catalog.ts';
+import { Catalog } from './catalog.ts';
+import { nearestModel } from './nearest-model.ts';
 
 const quirks = { developer_role: 'system', output_limit: 'max_tokens' } as const;
 const vendor = providerNamed('vendor', { quirks });

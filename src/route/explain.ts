@@ -1,9 +1,10 @@
-import { type Caller, mayUseModel } from '../core/caller.ts';
+import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Bound, CostBounds } from '../money/price/bounds.ts';
 import { type CallableModels, type Offer, WithSingleOffer } from './catalog.ts';
 import {
   forbiddenModel,
+  mayUseRequested,
   type PlannedOperation,
   type PlanningContext,
   planOperation,
@@ -65,7 +66,7 @@ export function explainRoute(
       bound: bounds.boundFor([offer], creditsPerUsd),
     })),
     excluded: request.models.flatMap((model) => {
-      const exclusion = exclusionOfModel(model, caller, catalog);
+      const exclusion = exclusionOfModel(model, request, caller, catalog);
       if (exclusion) return [exclusion];
       const candidates = candidatesOf(model, catalog);
       const notPlanned = candidates.filter((offer) => !offers.includes(offer));
@@ -83,11 +84,12 @@ export function explainRoute(
 /** Returns why none of a model's offers can be used, or undefined. */
 function exclusionOfModel(
   alias: string,
+  request: ExplainedOperation['request'],
   caller: Caller,
   catalog: CallableModels,
 ): Exclusion | undefined {
   const isKnown = catalog.offers(alias).length > 0;
-  if (isKnown && mayUseModel(caller, alias)) return undefined;
+  if (isKnown && mayUseRequested(caller, alias, request)) return undefined;
   const error = isKnown ? forbiddenModel(alias) : unknownModel(alias, caller, catalog);
   return { model: alias, provider: null, offer: null, reason: error.message };
 }

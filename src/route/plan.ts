@@ -32,7 +32,7 @@ interface PlanContext extends PlanningContext {
 }
 
 /** The part of a request that decides where it is sent. */
-type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'preferences' | 'parameters'>;
+type RoutedRequestInfo = Pick<ChatRequestInfo, 'models' | 'granted' | 'preferences' | 'parameters'>;
 
 /** The part of an operation that planning uses. */
 export interface PlannedOperation {
@@ -140,12 +140,21 @@ function knownModels(request: RoutedRequestInfo, caller: Caller, catalog: Callab
   for (const alias of request.models) {
     const offers = catalog.offers(alias);
     if (offers.length === 0) continue;
-    if (mayUseModel(caller, alias)) groups.push(offers);
+    if (mayUseRequested(caller, alias, request)) groups.push(offers);
     else forbidden ??= alias;
   }
   if (groups.length > 0) return groups;
   if (forbidden === undefined) throw unknownModel(request.models[0] ?? '', caller, catalog);
   throw forbiddenModel(forbidden);
+}
+
+/** A key whose allow-list has an alias may use the models of the alias under that name. */
+export function mayUseRequested(
+  caller: Caller,
+  model: string,
+  { granted }: Pick<RequestInfo, 'granted'>,
+): boolean {
+  return mayUseModel(caller, model) || granted?.includes(model) === true;
 }
 
 export function forbiddenModel(alias: string): GatewayError {

@@ -46,10 +46,13 @@ const policy: Readonly<Record<Access, string>> = {
     PUT /admin/v1/providers/{name}  PATCH /admin/v1/providers/{name}
     DELETE /admin/v1/providers/{name}  POST /admin/v1/providers/{name}/test
     GET /admin/v1/models  GET /admin/v1/models/{name}  PUT /admin/v1/models/{name}
-    PATCH /admin/v1/models/{name}  DELETE /admin/v1/models/{name}  GET /admin/v1/settings
+    PATCH /admin/v1/models/{name}  DELETE /admin/v1/models/{name}  GET /admin/v1/aliases
+    GET /admin/v1/aliases/{name}  PUT /admin/v1/aliases/{name}
+    PATCH /admin/v1/aliases/{name}  DELETE /admin/v1/aliases/{name}  GET /admin/v1/settings
     GET /admin/v1/settings/{name}  PUT /admin/v1/settings/{name}
     PATCH /admin/v1/settings/{name}  DELETE /admin/v1/settings/{name}
-    POST /admin/v1/route/explain  GET /admin/v1/audit  GET /admin/v1/audit/export.csv`,
+    POST /admin/v1/route/explain  GET /admin/v1/audit  GET /admin/v1/audit/export.csv
+    POST /admin/v1/audit/{id}/restore`,
 };
 
 const rows = Object.entries(policy).flatMap(([access, routes]) =>

@@ -57,9 +57,14 @@ function optionsOf(schema: Schema, path = ''): string[] {
     ...Object.values(branch.patternProperties ?? {}).flatMap((field) =>
       field.properties ? optionsOf(field, `${path}.<name>`) : [],
     ),
-    ...(branch.items?.properties ? optionsOf(branch.items, `${path}[]`) : []),
+    ...(itemsOf(branch) ? optionsOf(itemsOf(branch) ?? {}, `${path}[]`) : []),
   ]);
   return found.length > 0 ? found : [normalizeQuirks(path)];
+}
+
+/** Returns the schema of a list's items that are sections. Some lists also accept texts. */
+function itemsOf({ items }: Schema): Schema | undefined {
+  return [...(items ? [items] : []), ...(items?.anyOf ?? [])].find(({ properties }) => properties);
 }
 
 /** Returns the paths of the known options that a file sets. */
@@ -67,9 +72,9 @@ function optionsIn(data: unknown, schema: Schema, path = ''): string[] {
   const branches = [schema, ...(schema.anyOf ?? [])];
   const properties = branches.find((branch) => branch.properties)?.properties;
   const named = branches.flatMap((branch) => Object.values(branch.patternProperties ?? {}))[0];
-  const items = branches.find((branch) => branch.items)?.items;
-  if (Array.isArray(data) && items?.properties) {
-    return data.flatMap((item) => optionsIn(item, items, `${path}[]`));
+  const items = branches.map(itemsOf).find((found) => found);
+  if (Array.isArray(data) && items) {
+    return data.filter(isObject).flatMap((item) => optionsIn(item, items, `${path}[]`));
   }
   if (isObject(data) && properties) {
     return Object.entries(data).flatMap(([name, field]) =>

@@ -290,6 +290,7 @@ describe('answers match /openapi.json', () => {
     for (const [list, name, body, change] of [
       ['providers', 'own', provider, { timeout_ms: 1000 }],
       ['models', 'own/a', { ...model, endpoints: [endpoint] }, { name: 'B' }],
+      ['aliases', 'fast', { models: ['own/a'] }, { description: 'Ours' }],
       ['settings', 'cache.mode', { value: 'off' }, { value: 'auto' }],
     ] as const) {
       const [one, named] = [`/admin/v1/${list}/${name}`, `/admin/v1/${list}/{name}`];
@@ -301,7 +302,13 @@ describe('answers match /openapi.json', () => {
     }
     const [test, named] = ['/admin/v1/providers/own/test', '/admin/v1/providers/{name}/test'];
     await checked.sendOk(`POST ${named}`, test, { key });
+    const listed = '/admin/v1/audit';
+    const { json } = await checked.sendOk(`GET ${listed}`, `${listed}?target=fast`, { key });
+    const [, created] = json.data as { id: number }[];
+    const restore = `/admin/v1/audit/${created?.id}/restore`;
+    await checked.sendOk('POST /admin/v1/audit/{id}/restore', restore, { key });
     for (const [list, name] of [
+      ['aliases', 'fast'],
       ['models', 'own/a'],
       ['providers', 'own'],
       ['settings', 'cache.mode'],

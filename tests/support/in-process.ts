@@ -16,6 +16,7 @@ import { within } from './wait-until.ts';
 export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;
   readonly models: readonly object[];
+  readonly aliases?: object;
   readonly limits?: object;
   readonly billing?: object;
   readonly tools?: object;

@@ -86,7 +86,6 @@ describe('readNewKey', () => {
   test.each([
     ['models[1]', { models: ['demo/*', '*/chat'] }],
     ['models[0]', { models: ['a b'] }],
-    ['models[1]', { models: ['demo/*', 'gpt-5-mini'] }],
     ['models[0]', { models: [''] }],
     ['models[0]', { models: ['a'.repeat(201)] }],
     ['models[0]', { models: [null] }],

@@ -18,6 +18,7 @@ import { SpeechOperation } from '../../operations/speech/speech-operation.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { Exclusion, ExplainedOffer, RouteExplanation } from '../../route/explain.ts';
 import type { Health } from '../../route/health.ts';
+import type { RequestedBy } from '../../route/requested-models.ts';
 import { readParameter } from '../query.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -36,7 +37,7 @@ import { healthFields } from './models.ts';
 export interface ExplainDeps extends ChatDeps {
   readonly directory: Pick<TenantDirectory, 'getKey' | 'getTenant'>;
   readonly health: Pick<Health, 'state' | 'observed'>;
-  explain(operation: Operation, caller: Caller): Promise<RouteExplanation>;
+  explain(operation: Operation, requestedBy: RequestedBy): Promise<RouteExplanation>;
 }
 
 const readers: Readonly<Record<ExplainedEndpoint, ReadOperation<ChatDeps>>> = {
@@ -81,7 +82,15 @@ async function explainRequest(
   };
   try {
     const operation = await readers[endpoint](incoming, caller, deps, exchange);
-    return await deps.explain(operation, caller);
+    const { headers } = exchange.request;
+    return await deps.explain(operation, {
+      caller,
+      requestId: exchange.requestId,
+      replayOptions: {
+        idempotencyKey: headers.get('idempotency-key'),
+      },
+      clientHeader: (name) => headers.get(name),
+    });
   } finally {
     reservation.release();
   }

@@ -78,6 +78,10 @@ class HttpCall implements Call, IncomingRequest {
     this.#bodyMemoryBudget = bodyMemoryBudget;
   }
 
+  clientHeader(name: string): string | null {
+    return this.request.headers.get(name);
+  }
+
   /**
    * Reserves memory until the request ends, because a fallback or an estimate may need the body.
    */

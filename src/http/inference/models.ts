@@ -56,6 +56,31 @@ function callableModels(catalog: CallableModels, caller: Caller): readonly Model
   return catalog.callable().filter(({ id }) => mayUseModel(caller, id));
 }
 
+/** A model as a list shows it: under its ID, or under an alias of the operator. */
+interface ListedModel {
+  readonly model: Model;
+  readonly offers: readonly Offer[];
+}
+
+/** Returns the names that this key can send, aliases last. An alias hides the model of its name. */
+function listedModels(catalog: CallableModels, caller: Caller): readonly ListedModel[] {
+  const aliases = catalog.aliases.listFor(caller).flatMap(({ name, description, models }) => {
+    const target = models.find((id) => catalog.offers(id).length > 0);
+    const model = target === undefined ? undefined : catalog.model(target);
+    if (!model) return [];
+    const shown = {
+      ...model,
+      id: name,
+      name,
+      description: description || (model.description ?? ''),
+    };
+    return [{ model: shown, offers: catalog.offers(model.id) }];
+  });
+  const hidden = new Set(aliases.map(({ model }) => model.id));
+  const models = callableModels(catalog, caller).filter(({ id }) => !hidden.has(id));
+  return [...models.map((model) => ({ model, offers: catalog.offers(model.id) })), ...aliases];
+}
+
 /** Allow-lists per catalog. A tenant's keys usually share a few. */
 const allowListsMax = 100;
 
@@ -69,7 +94,8 @@ class ModelLists {
   textFor(catalog: CallableModels, caller: Caller, build: () => object): string {
     const texts = this.#texts.get(catalog) ?? new Map<string, string>();
     this.#texts.set(catalog, texts);
-    const allowList = JSON.stringify(caller.models);
+    const aliases = catalog.aliases.listFor(caller).map(({ name }) => name);
+    const allowList = JSON.stringify([caller.models, aliases]);
     const known = texts.get(allowList);
     if (known !== undefined) return known;
     const text = JSON.stringify(build());
@@ -85,30 +111,30 @@ async function listModels(
   lists: ModelLists,
 ): Promise<Response> {
   const catalog = await deps.catalogOf(caller.tenantId);
-  const objectsOf = (models: readonly Model[]) =>
-    models.map((model) => modelObject(model, catalog.offers(model.id), deps));
+  const objectsOf = (listed: readonly ListedModel[]) =>
+    listed.map(({ model, offers }) => modelObject(model, offers, deps));
   // Checked for every client, as the OpenAPI document says.
   const limit = readCapped(exchange.query, 'limit', modelPageLimitSchema, modelPageCap);
   if (exchange.isAnthropicClient) {
-    const page = pageOf(callableModels(catalog, caller), limit, exchange.query);
+    const page = pageOf(listedModels(catalog, caller), limit, exchange.query);
     const data = objectsOf(page.models);
     const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
     const list: AnthropicModelListObject = { data, has_more: page.hasMore, ...ids };
     return json(exchange, list);
   }
   const buildList = (): ModelListObject => {
-    const data = objectsOf(callableModels(catalog, caller));
+    const data = objectsOf(listedModels(catalog, caller));
     return { object: 'list', data, total_count: data.length, links: { next: null } };
   };
   return jsonText(exchange, lists.textFor(catalog, caller, buildList));
 }
 
 /** Returns a page of the list, as clients of the Anthropic API request it. */
-function pageOf(models: readonly Model[], limit: number, query: URLSearchParams) {
+function pageOf(models: readonly ListedModel[], limit: number, query: URLSearchParams) {
   const indexOf = (name: 'after_id' | 'before_id'): number | undefined => {
     const id = query.get(name);
     if (id === null) return undefined;
-    const index = models.findIndex((model) => model.id === id);
+    const index = models.findIndex(({ model }) => model.id === id);
     if (index === -1) throw invalidRequest(`${name} must be the ID of a model in the list.`, name);
     return index;
   };
@@ -126,6 +152,10 @@ function pageOf(models: readonly Model[], limit: number, query: URLSearchParams)
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
   const name = exchange.param('id');
   const catalog = await deps.catalogOf(caller.tenantId);
+  const alias = catalog.aliases.has(name)
+    ? listedModels(catalog, caller).find(({ model }) => model.id === name)
+    : undefined;
+  if (alias) return json(exchange, modelObject(alias.model, alias.offers, deps));
   const id = catalog.resolve(name, caller);
   const [model, offers] = [catalog.model(id), catalog.offers(id)];
   if (!model || offers.length === 0) throw deps.unknownModel(id, caller, catalog);

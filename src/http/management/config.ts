@@ -1,12 +1,16 @@
-import { configKinds, type KindName } from '../../config/kinds.ts';
+import { Compile } from 'typebox/schema';
+import { configKinds, isKindName, type KindName } from '../../config/kinds.ts';
 import type { ProviderStateObject } from '../../contract/admin.ts';
 import {
   configDocs,
   type OwnershipObject,
   type ProviderTestObject,
   providerTestDoc,
+  restoreDoc,
+  restoreSchema,
 } from '../../contract/config.ts';
 import { deletedObject } from '../../contract/fields.ts';
+import type { AuditEntry, AuditReads } from '../../control/audit.ts';
 import {
   type ConfigObject,
   type ConfigServiceDeps,
@@ -18,12 +22,14 @@ import {
   showObject,
 } from '../../control/config-service.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
+import { validationError } from '../../core/schema.ts';
 import type { ProviderTestResult } from '../../upstream/ping.ts';
 import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
 
 export interface ConfigRouteDeps extends ConfigServiceDeps {
+  readonly audit: AuditReads;
   /** Returns the health of each provider that this process calls, by name. */
   providerStates(): ReadonlyMap<string, ProviderStateObject>;
   /** Returns undefined if there is no such provider. */
@@ -33,11 +39,12 @@ export interface ConfigRouteDeps extends ConfigServiceDeps {
 }
 
 const admin = routesFor({ access: 'admin' });
+const restoreValidator = Compile(restoreSchema);
 
 /** The routes of all kinds of configuration objects. */
 export function configRoutes(deps: ConfigRouteDeps): Route[] {
   const kinds = Object.keys(configDocs) as (keyof typeof configDocs)[];
-  return [...kinds.flatMap((kind) => kindRoutes(kind, deps)), testRoute(deps)];
+  return [...kinds.flatMap((kind) => kindRoutes(kind, deps)), testRoute(deps), restoreRoute(deps)];
 }
 
 function testRoute(deps: ConfigRouteDeps): Route {
@@ -49,6 +56,37 @@ function testRoute(deps: ConfigRouteDeps): Route {
     const data: ProviderTestObject = { ...rest, duration_ms: durationMs };
     return json(exchange, { data });
   });
+}
+
+function restoreRoute(deps: ConfigRouteDeps): Route {
+  return admin.post('/admin/v1/audit/:id/restore', restoreDoc, async (exchange) => {
+    const body = (await readManagementBody(exchange)) ?? {};
+    if (!restoreValidator.Check(body)) throw validationError(restoreSchema, body);
+    const entry = await findEntry(deps.audit, exchange.param('id'));
+    const [kind = ''] = entry.action.split('.');
+    if (!isKindName(kind)) {
+      throw invalidRequest(`${entry.action} isn't a change of the configuration.`, 'id');
+    }
+    const id = { kind, name: entry.target };
+    const state = body.state === 'after' ? entry.after : entry.before;
+    const precondition = preconditionOf(exchange);
+    if (state === null) {
+      await deleteObject(deps, id, precondition);
+      return json(exchange, deletedObject);
+    }
+    const { object } = await putObject(deps, id, state, precondition);
+    return json(exchange, { data: resourceOf(kind, object, deps) });
+  });
+}
+
+/** Throws 404. */
+async function findEntry(audit: AuditReads, id: string): Promise<AuditEntry> {
+  const number = /^\d{1,15}$/.test(id) ? Number(id) : 0;
+  const all = { from: 0, until: Number.MAX_SAFE_INTEGER };
+  const filter = { ...all, action: null, actor: null, tenantId: null, target: null };
+  const [entry] = await audit.list(filter, number + 1, 1);
+  if (entry?.id === number) return entry;
+  throw notFound(`The audit log has no entry ${id.slice(0, 100)}.`);
 }
 
 function kindRoutes(kind: KindName, deps: ConfigRouteDeps): Route[] {
@@ -95,6 +133,8 @@ function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps)
       return { ...providerState(name, document.dialect, deps), ...owner, config: document };
     case 'model':
       return { name, live: deps.isCallable(name), ...owner, config: document };
+    case 'alias':
+      return { name, ...owner, config: document };
     case 'setting':
       return { name, ...owner, value: document.value };
   }

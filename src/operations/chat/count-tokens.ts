@@ -9,6 +9,7 @@ import { entitledOffers } from '../../route/capability.ts';
 import type { CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
 import { plan } from '../../route/plan.ts';
+import { anyRequestOf } from '../../route/requested-models.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
 import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
@@ -80,8 +81,10 @@ async function planFor(
   try {
     const catalog = await catalogOf(caller.tenantId);
     const context = { catalog, health, operation: { incompatibility: () => null } };
-    const models = catalog.resolveAll(request.models, caller);
-    const planned = plan({ ...request, models }, caller, {
+    const anyRequest = anyRequestOf(caller);
+    const models = catalog.resolveAll(request.models, anyRequest);
+    const granted = catalog.grantedBy(request.models, anyRequest);
+    const planned = plan({ ...request, models, granted }, caller, {
       ...context,
       supports: supportsParameter,
     });

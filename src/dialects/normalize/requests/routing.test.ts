@@ -3,7 +3,7 @@ import { readModels, readPreferences } from './routing.ts';
 
 const defaults = {
   ...{ order: [], only: null, ignore: [], allowFallbacks: true, sort: null, route: 'fallback' },
-  ...{ maxPrice: { prompt: null, completion: null }, requireParameters: false },
+  ...{ maxPrice: { prompt: null, completion: null }, requireParameters: false, lossless: false },
 };
 
 describe('readPreferences', () => {
