@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, spyOn, test } from 'bun:test';
 import { DeadlineWatcher } from '../core/deadlines.ts';
+import { turns } from '../core/turns.ts';
 import { noUsage } from '../core/usage.ts';
 import { noMetrics, type OpenBytes } from './attempt.ts';
 import { BytesAnswer } from './bytes-answer.ts';
@@ -74,6 +75,13 @@ describe('BytesAnswer', () => {
     expect(Math.max(...pieces.map(({ length }) => length))).toBe(pieceBytesMax);
     expect(pieces.at(-1)?.buffer.byteLength).toBe(1);
     expect(metrics.outputCharacters).toBe(512 * 1024);
+  });
+
+  test('gives other requests turns between the pieces of a long chunk', async () => {
+    using pass = spyOn(turns, 'pass');
+    const { answer } = answerOf('x'.repeat(4 * pieceBytesMax + 1));
+    for (let step = await answer.next(); !step.done; ) step = await answer.next();
+    expect(pass.mock.calls).toEqual(Array(4).fill([pieceBytesMax]));
   });
 
   test('sends everything that arrived before an interruption, then rejects', async () => {

@@ -1,4 +1,5 @@
 import { asGatewayError, GatewayError, shuttingDown } from '../core/errors.ts';
+import { turns } from '../core/turns.ts';
 import type { SettledUsage } from '../dialects/dialect.ts';
 import type { OpenBytes } from './attempt.ts';
 import { interrupted, type Settle, type StreamOutcome } from './stream-answer.ts';
@@ -55,10 +56,16 @@ export class BytesAnswer implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  /** Returns a short piece, because the runtime copies it if the client doesn't read. */
-  #takePiece(chunk: Uint8Array): IteratorResult<Uint8Array> {
+  /**
+   * Returns a short piece, because the runtime copies it if the client doesn't read. Other requests
+   * get turns between the pieces, because many answers can arrive faster than they are sent.
+   */
+  async #takePiece(chunk: Uint8Array): Promise<IteratorResult<Uint8Array>> {
     const last = chunk.length - 1;
     const length = Math.min(last, pieceBytesMax);
+    await turns.pass(length);
+    // The client may have disconnected meanwhile.
+    if (!this.#buffered) return { done: true, value: undefined };
     // Copy the last byte, because a view would keep the memory of the chunk.
     const rest = chunk.subarray(length);
     this.#buffered = rest.length === 1 ? new Uint8Array(rest) : rest;
