@@ -2,10 +2,13 @@
 
 export class ApiError extends Error {
   readonly status: number;
+  /** The invalid field, if the gateway names one. */
+  readonly param: string | undefined;
 
-  constructor(message: string, status: number) {
+  constructor(message: string, status: number, param?: string) {
     super(message);
     this.status = status;
+    this.param = param;
   }
 }
 
@@ -13,6 +16,7 @@ export interface Call {
   readonly key: string;
   readonly method?: string;
   readonly body?: object | FormData;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
@@ -27,6 +31,7 @@ export async function send(path: string, call: Call): Promise<Response> {
   const { key, method = 'GET', body, signal } = call;
   const isForm = body instanceof FormData;
   const headers = {
+    ...call.headers,
     authorization: `Bearer ${key}`,
     ...(body && !isForm ? { 'content-type': 'application/json' } : {}),
   };
@@ -44,9 +49,9 @@ export async function send(path: string, call: Call): Promise<Response> {
     throw new ApiError("Can't reach the gateway. Check that it's running.", 0);
   }
   if (response.ok) return response;
-  const message = await errorMessageIn(response);
+  const { message, param } = await errorIn(response);
   if (response.status === 401) handleRejectedKey(key, message);
-  throw new ApiError(message, response.status);
+  throw new ApiError(message, response.status, param);
 }
 
 /** Returns the parsed response. Its type comes from the contract and isn't checked at runtime. */
@@ -69,15 +74,17 @@ export async function requestData<T>(path: string, call: Call): Promise<T> {
   return (await requestJson<{ readonly data: T }>(path, call)).data;
 }
 
-async function errorMessageIn(response: Response): Promise<string> {
+async function errorIn(response: Response): Promise<{ message: string; param?: string }> {
   const text = await response.text();
   try {
-    const body = JSON.parse(text) as { error?: { message?: unknown } };
-    if (typeof body.error?.message === 'string') return body.error.message;
+    const { error = {} } = JSON.parse(text) as { error?: { message?: unknown; param?: unknown } };
+    const { message, param } = error;
+    if (typeof message === 'string')
+      return { message, ...(typeof param === 'string' && { param }) };
   } catch {
     // The body isn't JSON: a proxy in front of the gateway returned its own page.
   }
-  return `The gateway returned status ${response.status} without an error message.`;
+  return { message: `The gateway returned status ${response.status} without an error message.` };
 }
 
 /** Saves a response as a file and reports progress. A plain link couldn't send the key. */

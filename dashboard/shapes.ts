@@ -1,5 +1,6 @@
 /** The API's response types, under the names that the pages use. */
 
+import type { OwnershipObject } from '../src/contract/config.ts';
 import type { KeyObject } from '../src/contract/keys.ts';
 
 export type {
@@ -20,6 +21,7 @@ export type {
   ChatUsageObject as ChatUsage,
   ToolCallObject as ToolCall,
 } from '../src/contract/chat.ts';
+export type { ProviderTestObject as ProviderTest } from '../src/contract/config.ts';
 export type {
   AnalyticsObject as Analytics,
   CreditsObject as Credits,
@@ -47,6 +49,16 @@ export type {
   SkillObject as Skill,
   SkillSummaryObject as SkillSummary,
 } from '../src/contract/skills.ts';
+
+/** An object of the configuration. Providers also have the fields of `ProviderHealth`. */
+export interface ConfigObject extends OwnershipObject {
+  readonly name: string;
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** The value of a setting, which has no `config`. */
+  readonly value?: unknown;
+  /** Whether every tenant can call the model. */
+  readonly live?: boolean;
+}
 
 /** The kinds of keys that a user can sign in with. */
 export type KeyKind = 'routing' | 'management' | 'admin';

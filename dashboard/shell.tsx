@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Icon, type IconName, Mark } from './components/icon.tsx';
 import { Page } from './components/page.tsx';
 import { Byok } from './pages/byok.tsx';
+import { Configuration } from './pages/configuration.tsx';
 import { CreditsPage } from './pages/credits.tsx';
 import { Jobs } from './pages/jobs.tsx';
 import { Keys } from './pages/keys.tsx';
@@ -70,6 +71,7 @@ const items: readonly Item[] = [
   item('Manage', 'keys', 'Keys', Keys, managementKey),
   item('Manage', 'byok', 'Provider keys', Byok, managementKey),
   item('Installation', 'operator', 'Operator', Operator, adminToken),
+  item('Installation', 'configuration', 'Configuration', Configuration, adminToken),
 ];
 
 export function Shell() {

@@ -8,7 +8,28 @@ interface FieldProps {
   readonly onValue: (value: string) => void;
 }
 
+interface FieldErrorProps {
+  readonly id: string;
+  readonly message: string | undefined;
+}
+
+/** Why the gateway rejected a field, below it. */
+function FieldError({ id, message }: FieldErrorProps) {
+  if (message === undefined) return null;
+  return (
+    <small id={`${id}-error`} class="bad" role="alert">
+      {message}
+    </small>
+  );
+}
+
+/** Connects a field with its error for screen readers. */
+function errorAttributes({ id, message }: FieldErrorProps) {
+  return message === undefined ? {} : { 'aria-invalid': true, 'aria-errormessage': `${id}-error` };
+}
+
 interface TextProps extends FieldProps {
+  readonly error?: string | undefined;
   readonly type?: 'text' | 'password' | 'number' | 'date' | 'search' | 'url';
   readonly placeholder?: string;
   readonly required?: boolean;
@@ -22,7 +43,7 @@ interface TextProps extends FieldProps {
 }
 
 export function TextField(props: TextProps) {
-  const { label, hint, value, onValue, onCommit, suggestions, ...rest } = props;
+  const { label, hint, error, value, onValue, onCommit, suggestions, ...rest } = props;
   const id = useId();
   return (
     <div class="field">
@@ -37,9 +58,11 @@ export function TextField(props: TextProps) {
         spellcheck={false}
         onInput={(event) => onValue(event.currentTarget.value)}
         onChange={(event) => onCommit?.(event.currentTarget.value)}
+        {...errorAttributes({ id, message: error })}
         {...(suggestions ? { list: `${id}-list` } : {})}
         {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
       />
+      <FieldError id={id} message={error} />
       {suggestions && (
         <datalist id={`${id}-list`}>
           {suggestions.map((text) => (
@@ -121,6 +144,33 @@ export function SelectField(props: FieldProps & { readonly options: readonly Opt
         ))}
       </select>
       {hint && <small class="hint">{hint}</small>}
+    </div>
+  );
+}
+
+interface JsonProps extends FieldProps {
+  readonly error?: string | undefined;
+  readonly rows?: number;
+  readonly readOnly?: boolean;
+}
+
+/** An editor for JSON, in a monospaced font. */
+export function JsonField(props: JsonProps) {
+  const { label, error, value, onValue, rows = 14, readOnly = false } = props;
+  const id = useId();
+  return (
+    <div class="field json">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        rows={rows}
+        value={value}
+        readOnly={readOnly}
+        spellcheck={false}
+        onInput={(event) => onValue(event.currentTarget.value)}
+        {...errorAttributes({ id, message: error })}
+      />
+      <FieldError id={id} message={error} />
     </div>
   );
 }

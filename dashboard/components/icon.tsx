@@ -10,6 +10,7 @@ const paths = {
   byok: 'M7 10V8a5 5 0 0 1 10 0v2M5 10h14v10H5zM12 14v2',
   skills: 'M6 4h10l3 3v13H6zM9 11h6M9 15h6M9 7h3',
   operator: 'M4 6h10m4 0h2M4 12h2m4 0h10M4 18h8m4 0h4M16 4v4M8 10v4m6 2v4',
+  configuration: 'M4 5h16v5H4zM4 14h16v5H4zM8 7.5h.01M8 16.5h.01',
   copy: 'M9 9h10v11H9zM5 15V4h10v2',
   check: 'M5 12.5l4.5 4.5L19 7.5',
   close: 'M6 6l12 12M18 6 6 18',

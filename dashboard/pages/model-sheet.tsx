@@ -14,7 +14,7 @@ function priceLabel(name: string): string {
 }
 
 /** Returns the model's main price in one line, for a list. */
-export function shortPrice(endpoint: Endpoint | undefined): string {
+export function shortPrice(endpoint: Pick<Endpoint, 'pricing'> | undefined): string {
   const pricing = endpoint?.pricing ?? {};
   const { prompt, completion, minute, characters, bytes, output_image } = pricing;
   if (output_image !== undefined) return `${price(output_image)} per image`;

@@ -30,7 +30,7 @@ const columns: readonly Column<CalledProvider>[] = [
   { title: 'Reasons', cell: ({ recent }) => reasonsOf(recent.failures) },
 ];
 
-function reasonsOf(failures: Readonly<Record<string, number>>): string {
+export function reasonsOf(failures: Readonly<Record<string, number>>): string {
   const sorted = Object.entries(failures).toSorted(([, a], [, b]) => b - a);
   return (
     sorted.map(([kind, times]) => `${failureNames[kind] ?? kind} ${count(times)}`).join(', ') || '–'

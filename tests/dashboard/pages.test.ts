@@ -100,6 +100,9 @@ const views: readonly View[] = [
     who: 'admin',
     shows: 'Nightly reports',
   },
+  { name: 'providers', path: '/configuration', who: 'admin', shows: 'healthy' },
+  { name: 'new provider', path: '/configuration?edit=+', who: 'admin', shows: 'Base URL' },
+  { name: 'new model', path: '/configuration?kind=models&edit=+', who: 'admin', shows: 'as JSON' },
   { name: 'no tenants', path: '/operator?search=x', who: 'admin', shows: 'No matching tenants' },
 ];
 

@@ -1,0 +1,39 @@
+/** The kinds of configuration objects, as their page shows them. */
+
+export interface ConfigKind {
+  /** The last part of the API's path. */
+  readonly plural: string;
+  readonly title: string;
+  readonly noun: string;
+  /** The name and document to start a new object with. Settings can't be created. */
+  readonly example?: { readonly name: string; readonly document: object };
+}
+
+export const configKinds = {
+  providers: {
+    plural: 'providers',
+    title: 'Providers',
+    noun: 'provider',
+    example: { name: 'acme', document: { dialect: 'openai', base_url: '' } },
+  },
+  models: {
+    plural: 'models',
+    title: 'Models',
+    noun: 'model',
+    example: {
+      name: 'acme/chat',
+      document: {
+        name: '',
+        input_modalities: ['text'],
+        output_modalities: ['text'],
+        endpoints: [{ provider: '', model: '', pricing: { prompt: '', completion: '' } }],
+      },
+    },
+  },
+  settings: { plural: 'settings', title: 'Settings', noun: 'setting' },
+} as const satisfies Readonly<Record<string, ConfigKind>>;
+
+/** Returns the API's path of an object. Names of models contain slashes. */
+export function configPath({ plural }: ConfigKind, name: string): string {
+  return `/admin/v1/${plural}/${name.split('/').map(encodeURIComponent).join('/')}`;
+}

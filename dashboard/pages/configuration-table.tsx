@@ -1,0 +1,147 @@
+import { objectsIn } from '../../src/core/json.ts';
+import { Ago } from '../components/ago.tsx';
+import { Badge, CircuitState } from '../components/feedback.tsx';
+import { Card } from '../components/page.tsx';
+import { RowAction } from '../components/row-action.tsx';
+import { type Column, Table } from '../components/table.tsx';
+import type { ConfigKind } from '../config-kinds.ts';
+import { plural } from '../format.ts';
+import { openOverlay } from '../route.ts';
+import type { ConfigObject, ProviderHealth } from '../shapes.ts';
+import { shortPrice } from './model-sheet.tsx';
+import { reasonsOf } from './operator-recent-calls.tsx';
+
+interface ConfigTableProps {
+  readonly kind: ConfigKind;
+  readonly objects: readonly ConfigObject[];
+  readonly onDelete: (object: ConfigObject) => void;
+  readonly onTest: (name: string) => void;
+}
+
+export function ConfigTable({ kind, objects, onDelete, onTest }: ConfigTableProps) {
+  const columns: Column<ConfigObject>[] = [
+    { title: 'Name', isHead: true, cell: (object) => <Name object={object} /> },
+    { title: 'Owner', cell: (object) => <Owner object={object} /> },
+    ...(kindColumns[kind.plural] ?? []),
+    {
+      title: 'Actions',
+      cell: (object) => (
+        <span class="row-actions">
+          {kind.plural === 'providers' && (
+            <RowAction
+              text="Test"
+              label={`Test ${object.name}`}
+              onClick={() => onTest(object.name)}
+            />
+          )}
+          {isConfigurable(object) && <OpenAction object={object} />}
+          {object.owner === 'store' && (
+            <RowAction
+              text="Delete"
+              label={`Delete ${object.name}`}
+              onClick={() => onDelete(object)}
+            />
+          )}
+        </span>
+      ),
+    },
+  ];
+  return (
+    <Card>
+      <Table label={kind.title} columns={columns} rows={objects} rowKey={({ name }) => name} />
+    </Card>
+  );
+}
+
+/** False for the demo, which has no configuration. */
+function isConfigurable({ config }: ConfigObject): boolean {
+  return config === undefined || Object.keys(config).length > 0;
+}
+
+const openEditor = (name: string) => openOverlay({ edit: name });
+
+function Name({ object }: { readonly object: ConfigObject }) {
+  const { name } = object;
+  if (!isConfigurable(object)) return <b>{name}</b>;
+  return (
+    <button type="button" class="link strong" onClick={() => openEditor(name)}>
+      {name}
+    </button>
+  );
+}
+
+const openTexts = { built_in: 'Replace', file: 'View', store: 'Edit' } as const;
+
+function OpenAction({ object: { name, owner } }: { readonly object: ConfigObject }) {
+  const text = openTexts[owner];
+  return <RowAction text={text} label={`${text} ${name}`} onClick={() => openEditor(name)} />;
+}
+
+function Owner({ object: { owner, source, updated_at } }: { readonly object: ConfigObject }) {
+  if (owner === 'built_in') return <Badge>built in</Badge>;
+  return (
+    <span class="two-lines">
+      <Badge tone={owner === 'store' ? 'accent' : 'plain'}>
+        {owner === 'store' ? 'store' : 'file, locked'}
+      </Badge>
+      <small title={source ?? ''}>
+        {source === null ? <Ago iso={updated_at} /> : source.split('/').at(-1)}
+      </small>
+    </span>
+  );
+}
+
+const healthOf = (object: ConfigObject) => object as ConfigObject & ProviderHealth;
+
+const providerColumns: readonly Column<ConfigObject>[] = [
+  { title: 'Dialect', cell: (object) => <code>{healthOf(object).dialect}</code> },
+  { title: 'Status', cell: (object) => <CircuitState circuit={healthOf(object).circuit} /> },
+  { title: 'Recent failures', cell: (object) => <RecentFailures provider={healthOf(object)} /> },
+];
+
+function RecentFailures({ provider: { recent } }: { readonly provider: ProviderHealth }) {
+  if (!recent) return <>–</>;
+  const { calls, failed_calls, failures } = recent;
+  return (
+    <span class="two-lines">
+      <span>
+        {failed_calls} of {plural(calls, 'call')}
+      </span>
+      {failed_calls > 0 && <small>{reasonsOf(failures)}</small>}
+    </span>
+  );
+}
+
+interface EndpointConfig {
+  readonly provider?: string;
+  readonly model?: string;
+  readonly pricing?: Readonly<Record<string, string>>;
+}
+
+const endpointsOf = ({ config }: ConfigObject): readonly EndpointConfig[] =>
+  objectsIn(config?.endpoints);
+
+const modelColumns: readonly Column<ConfigObject>[] = [
+  {
+    title: 'Status',
+    cell: ({ live }) => <Badge tone={live ? 'good' : 'plain'}>{live ? 'live' : 'not live'}</Badge>,
+  },
+  {
+    title: 'Endpoints and prices',
+    cell: (object) => (
+      <ul class="providers">
+        {endpointsOf(object).map(({ provider = '', model = '', pricing = {} }) => (
+          <li key={`${provider} ${model}`} title={model}>
+            <b>{provider}</b> <span class="price">{shortPrice({ pricing })}</span>
+          </li>
+        ))}
+      </ul>
+    ),
+  },
+];
+
+const kindColumns: Readonly<Record<string, readonly Column<ConfigObject>[]>> = {
+  providers: providerColumns,
+  models: modelColumns,
+  settings: [{ title: 'Value', cell: ({ value }) => <code>{JSON.stringify(value ?? null)}</code> }],
+};
