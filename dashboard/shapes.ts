@@ -12,6 +12,10 @@ export type {
   TenantObject as Tenant,
 } from '../src/contract/admin.ts';
 export type {
+  AuditEntryObject as AuditEntry,
+  AuditListObject as AuditPage,
+} from '../src/contract/audit.ts';
+export type {
   CredentialListObject as CredentialList,
   CredentialObject as Credential,
 } from '../src/contract/byok.ts';
@@ -32,6 +36,12 @@ export type {
   UsageGroupObject as Group,
   UsageSummaryObject as Summary,
 } from '../src/contract/customer.ts';
+export type {
+  ExcludedOfferObject as ExcludedOffer,
+  ExplainedEndpoint,
+  PlannedOfferObject as PlannedOffer,
+  RouteExplanationObject as RouteExplanation,
+} from '../src/contract/explain.ts';
 export type { JobListObject as JobList, JobObject as Job } from '../src/contract/jobs.ts';
 export type { IssuedKeyObject as IssuedKey, KeyObject as Key } from '../src/contract/keys.ts';
 export type {

@@ -2,9 +2,11 @@ import type { VNode } from 'preact';
 import { useState } from 'preact/hooks';
 import { Icon, type IconName, Mark } from './components/icon.tsx';
 import { Page } from './components/page.tsx';
+import { Audit } from './pages/audit.tsx';
 import { Byok } from './pages/byok.tsx';
 import { Configuration } from './pages/configuration.tsx';
 import { CreditsPage } from './pages/credits.tsx';
+import { Explain } from './pages/explain.tsx';
 import { Jobs } from './pages/jobs.tsx';
 import { Keys } from './pages/keys.tsx';
 import { Logs } from './pages/logs.tsx';
@@ -33,6 +35,7 @@ interface AccessRule {
   readonly description: string;
 }
 
+const anyKey: AccessRule = { allows: () => true, description: 'any key' };
 const tenantKey: AccessRule = {
   allows: ({ kind }) => kind !== 'admin',
   description: 'a routing or management key',
@@ -72,6 +75,8 @@ const items: readonly Item[] = [
   item('Manage', 'byok', 'Provider keys', Byok, managementKey),
   item('Installation', 'operator', 'Operator', Operator, adminToken),
   item('Installation', 'configuration', 'Configuration', Configuration, adminToken),
+  item('Installation', 'audit', 'Audit log', Audit, adminToken),
+  item('Build', 'explain', 'Explain a route', Explain, anyKey),
 ];
 
 export function Shell() {

@@ -21,7 +21,7 @@ interface ConfigTableProps {
 export function ConfigTable({ kind, objects, onDelete, onTest }: ConfigTableProps) {
   const columns: Column<ConfigObject>[] = [
     { title: 'Name', isHead: true, cell: (object) => <Name object={object} /> },
-    { title: 'Owner', cell: (object) => <Owner object={object} /> },
+    { title: 'Owner', cell: (object) => <Owner kind={kind} object={object} /> },
     ...(kindColumns[kind.plural] ?? []),
     {
       title: 'Actions',
@@ -34,7 +34,7 @@ export function ConfigTable({ kind, objects, onDelete, onTest }: ConfigTableProp
               onClick={() => onTest(object.name)}
             />
           )}
-          {isConfigurable(object) && <OpenAction object={object} />}
+          {isConfigurable(object) && <OpenAction kind={kind} object={object} />}
           {object.owner === 'store' && (
             <RowAction
               text="Delete"
@@ -70,15 +70,20 @@ function Name({ object }: { readonly object: ConfigObject }) {
   );
 }
 
+interface ObjectProps {
+  readonly kind: ConfigKind;
+  readonly object: ConfigObject;
+}
+
 const openTexts = { built_in: 'Replace', file: 'View', store: 'Edit' } as const;
 
-function OpenAction({ object: { name, owner } }: { readonly object: ConfigObject }) {
-  const text = openTexts[owner];
+function OpenAction({ kind, object: { name, owner } }: ObjectProps) {
+  const text = owner === 'built_in' && !kind.example ? 'Change' : openTexts[owner];
   return <RowAction text={text} label={`${text} ${name}`} onClick={() => openEditor(name)} />;
 }
 
-function Owner({ object: { owner, source, updated_at } }: { readonly object: ConfigObject }) {
-  if (owner === 'built_in') return <Badge>built in</Badge>;
+function Owner({ kind, object: { owner, source, updated_at } }: ObjectProps) {
+  if (owner === 'built_in') return <Badge>{kind.example ? 'built in' : 'default'}</Badge>;
   return (
     <span class="two-lines">
       <Badge tone={owner === 'store' ? 'accent' : 'plain'}>

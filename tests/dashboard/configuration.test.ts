@@ -109,3 +109,36 @@ test(
   },
   timeoutMs,
 );
+
+test(
+  'the audit log shows the fields that changed, and a route is explained for operators and tenants',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: desktop });
+    const { page } = tab;
+    const path = '/admin/v1/settings/limits.requests_per_minute';
+    await gateway.admin('PUT', path, { value: 500 });
+    await gateway.admin('PUT', path, { value: 501 });
+    await tab.signIn(gateway.url, gateway.keys.admin, '/audit?action=setting.');
+    await page
+      .getByRole('row', { name: /setting.update/ })
+      .getByRole('button')
+      .click();
+    const changes = page.getByRole('list', { name: 'Changes' });
+    expect(await changes.locator('del code').allInnerTexts()).toEqual(['500']);
+    expect(await changes.locator('ins code').allInnerTexts()).toEqual(['501']);
+    await page.keyboard.press('Escape');
+
+    await page.getByRole('link', { name: 'Explain a route' }).click();
+    const body = page.getByLabel('Request body');
+    await body.fill((await body.inputValue()).replace('""', '"locked/chat"'));
+    await page.getByRole('button', { name: 'Explain', exact: true }).click();
+    await page.getByRole('table', { name: 'Plan' }).getByText('locked/chat').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await tab.signIn(gateway.url, gateway.keys.api, '/explain?model=locked/chat');
+    await page.getByRole('button', { name: 'Explain', exact: true }).click();
+    await page.getByRole('table', { name: 'Plan' }).getByText('locked').first().waitFor();
+    expect(await tab.accessibilityViolations()).toEqual([]);
+    expect(tab.problems).toEqual([]);
+  },
+  timeoutMs,
+);

@@ -103,6 +103,8 @@ const views: readonly View[] = [
   { name: 'providers', path: '/configuration', who: 'admin', shows: 'healthy' },
   { name: 'new provider', path: '/configuration?edit=+', who: 'admin', shows: 'Base URL' },
   { name: 'new model', path: '/configuration?kind=models&edit=+', who: 'admin', shows: 'as JSON' },
+  { name: 'audit log', path: '/audit', who: 'admin', shows: 'tenant.create' },
+  { name: 'explain', path: '/explain', who: 'admin', shows: 'Request body' },
   { name: 'no tenants', path: '/operator?search=x', who: 'admin', shows: 'No matching tenants' },
 ];
 
