@@ -89,7 +89,12 @@ async function assemble(
     writeRateHeaders: (caller, headers) => configured.admission.writeRateHeaders(caller, headers),
     mapError: toOutageError,
   });
-  telemetry.addMetricSources(accounting, health, () => server.openRequests);
+  telemetry.addMetricSources(
+    accounting,
+    health,
+    () => server.openRequests,
+    () => live.state,
+  );
   const periodicTasks = runPeriodically([...services.periodicTasks(), ...server.periodicTasks()]);
   let currentConfig = live.current;
   live.onChange((newConfig) => {

@@ -203,13 +203,12 @@ function createRetention(
   log: Log,
   { now }: StoreClock,
 ): LogRetention | undefined {
-  const { keepDays } = config.logs;
-  if (keepDays === null) return undefined;
+  const [{ keepDays }, auditKeepDays] = [config.logs, config.audit.keepDays];
+  if (keepDays === null && auditKeepDays === null) return undefined;
   return new LogRetention({
     database: store.database,
-    keepDays,
-    now,
-    onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays }),
+    ...{ keepDays, auditKeepDays, now },
+    onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays ?? 0 }),
     onFailure: (error) => log.error('log_retention_failed', { reason: reason(error) }),
   });
 }

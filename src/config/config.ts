@@ -66,6 +66,10 @@ export interface Config {
     /** Whether each request writes a line to the operator's log. */
     readonly requests: boolean;
   };
+  readonly audit: {
+    /** Null: forever. */
+    readonly keepDays: number | null;
+  };
   readonly tracing: Tracing | null;
   readonly webSearch: WebSearch | null;
   readonly providers: ReadonlyMap<string, Provider>;

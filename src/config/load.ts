@@ -183,6 +183,7 @@ function assemble(
       durability: file.billing?.durability ?? 'journal',
       abandoned: file.billing?.abandoned ?? 'input',
     },
+    audit: { keepDays: file.audit?.keep_days ?? null },
     logs: { keepDays: file.logs?.keep_days ?? null, requests: file.logs?.requests ?? true },
     webSearch: readWebSearch(file, problems),
     providers,

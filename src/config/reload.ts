@@ -15,6 +15,7 @@ const restartOptions: Readonly<Record<string, (config: Config) => unknown>> = {
   'cache.max_bytes': ({ cache }) => cache.maxBytes,
   'billing.durability': ({ billing }) => billing.durability,
   'logs.keep_days': ({ logs }) => logs.keepDays,
+  'audit.keep_days': ({ audit }) => audit.keepDays,
   'logs.requests': ({ logs }) => logs.requests,
 };
 
@@ -45,6 +46,7 @@ export function planReload(running: Config, requested: Config): ReloadResult {
       cache: { ...running.cache, mode: requested.cache.mode },
       billing: { ...requested.billing, durability: running.billing.durability },
       logs: running.logs,
+      audit: running.audit,
       tracing: running.tracing,
       bootstrap: running.bootstrap,
       secretKey: running.secretKey,

@@ -65,6 +65,7 @@ export const configFileSchema = strictObject({
     keep_days: nullable(integer(7, 36_500)),
     requests: Type.Boolean(),
   }),
+  audit: strictObject({ keep_days: nullable(integer(1, 36_500)) }),
   tools: strictObject({
     web_search: nullable(
       strictObject({

@@ -33,16 +33,19 @@ export async function logsSince({ read }: Pick<Database, 'read'>): Promise<numbe
 
 interface RetentionDeps {
   readonly database: Database;
-  /** The number of full days that rows are kept. */
-  readonly keepDays: number;
+  /** The number of full days that rows are kept. Null: forever. */
+  readonly keepDays: number | null;
+  /** The same for the audit log. */
+  readonly auditKeepDays?: number | null;
   now(): number;
   onDone(rows: number): void;
   onFailure(error: unknown): void;
 }
 
 /**
- * Deletes old rows of the request log and their hourly sums in small batches. The ledger and the
- * daily sums are kept, so balances, statements, and daily analytics of old months don't change.
+ * Deletes old rows of the request log with their hourly sums, and of the audit log, in small
+ * batches. The ledger and the daily sums are kept, so balances, statements, and daily analytics of
+ * old months don't change.
  */
 export class LogRetention {
   readonly #deps: RetentionDeps;
@@ -71,28 +74,41 @@ export class LogRetention {
   }
 
   async #removeOld(): Promise<void> {
-    const { database, keepDays, now, onDone, onFailure } = this.#deps;
+    const { keepDays, auditKeepDays = null, now, onFailure } = this.#deps;
     const today = dayOf(now());
     // With a clock this wrong, every stored day would be in the future.
     if (today < firstDay) return;
-    const day = today - keepDays;
-    let rows = 0;
     try {
-      // Store the day before deleting rows, so that readers don't use a day whose rows are being
-      // deleted.
-      await setLogsSince(database, day, today + 1);
-      for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
-        // Before the log, because a run that is stopped finds the tenant again by its log.
-        await this.#removeOldHours(tenantId, day * hoursPerDay);
-        for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
-          removed = await removeBatch(database, tenantId, day * dayMs);
-          rows += removed;
-          await Bun.sleep(pauseMs);
-        }
-      }
-      if (rows > 0) onDone(rows);
+      if (keepDays !== null) await this.#removeOldRequests(today - keepDays, today);
+      if (auditKeepDays !== null) await this.#removeOldAudit((today - auditKeepDays) * dayMs);
     } catch (error) {
       onFailure(error);
+    }
+  }
+
+  async #removeOldRequests(day: number, today: number): Promise<void> {
+    const { database, onDone } = this.#deps;
+    let rows = 0;
+    // Store the day before deleting rows, so that readers don't use a day whose rows are being
+    // deleted.
+    await setLogsSince(database, day, today + 1);
+    for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
+      // Before the log, because a run that is stopped finds the tenant again by its log.
+      await this.#removeOldHours(tenantId, day * hoursPerDay);
+      for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
+        removed = await removeBatch(database, tenantId, day * dayMs);
+        rows += removed;
+        await Bun.sleep(pauseMs);
+      }
+    }
+    if (rows > 0) onDone(rows);
+  }
+
+  async #removeOldAudit(before: number): Promise<void> {
+    const { database } = this.#deps;
+    for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
+      removed = await removeAuditBatch(database, before);
+      await Bun.sleep(pauseMs);
     }
   }
 
@@ -102,6 +118,24 @@ export class LogRetention {
       await Bun.sleep(pauseMs);
     }
   }
+}
+
+async function removeAuditBatch({ write }: Database, before: number): Promise<number> {
+  const removed = await write
+    .deleteFrom('audit_log')
+    .where('id', 'in', (eb) =>
+      eb
+        .selectFrom('audit_log')
+        .select('id')
+        .where('created_at', '<', before)
+        .orderBy('created_at')
+        .limit(batchRows)
+        // Another process may be deleting at the same time.
+        .forUpdate()
+        .skipLocked(),
+    )
+    .executeTakeFirst();
+  return Number(removed.numDeletedRows);
 }
 
 /** Deletes the sums of a tenant's oldest hour. Returns false if no hour is that old. */

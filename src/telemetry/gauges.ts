@@ -83,6 +83,27 @@ export function accountingFamilies(state: AccountingState): Family[] {
   ];
 }
 
+/** Which version of the configuration in the store a process uses. */
+export interface ConfigVersions {
+  readonly appliedVersion: number;
+  readonly problems: readonly string[];
+}
+
+export function configFamilies({ appliedVersion, problems }: ConfigVersions): Family[] {
+  return [
+    gauge(
+      'tollgate_config_version',
+      'Version of the configuration in the store that is in use.',
+      appliedVersion,
+    ),
+    gauge(
+      'tollgate_config_problems',
+      'Problems that keep the latest configuration in the store from being used.',
+      problems.length,
+    ),
+  ];
+}
+
 const circuitNumbers: Readonly<Record<Circuit, number>> = { closed: 0, half_open: 1, open: 2 };
 
 export function circuitFamily(states: readonly OfferCircuit[]): Family {

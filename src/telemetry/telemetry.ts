@@ -7,7 +7,14 @@ import type { Accounting } from '../money/accounting.ts';
 import type { Catalog } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
 import type { EndedRequest } from './ended-request.ts';
-import { accountingFamilies, circuitFamily, type OfferCircuit, ProcessGauges } from './gauges.ts';
+import {
+  accountingFamilies,
+  type ConfigVersions,
+  circuitFamily,
+  configFamilies,
+  type OfferCircuit,
+  ProcessGauges,
+} from './gauges.ts';
 import { type Log, reason } from './log.ts';
 import { gauge, type MetricSource, Metrics } from './prometheus.ts';
 import { RecentTraffic } from './recent-calls.ts';
@@ -63,8 +70,14 @@ export class Telemetry {
   }
 
   /** Adds sources that are read at each scrape. */
-  addMetricSources(accounting: Accounting, health: Health, openRequests: () => number): void {
+  addMetricSources(
+    accounting: Accounting,
+    health: Health,
+    openRequests: () => number,
+    configVersions: () => ConfigVersions,
+  ): void {
     this.#sources.push(
+      () => configFamilies(configVersions()),
       () => accountingFamilies(accounting.state()),
       () => [circuitFamily(this.#catalog ? circuitsOf(this.#catalog, health) : [])],
       () => [gauge('tollgate_open_requests', 'HTTP requests being processed.', openRequests())],

@@ -46,6 +46,21 @@ describe.each([...engines])('LogRetention on $name', ({ empty }) => {
     expect(await shown()).toEqual([]);
   });
 
+  test('deletes old entries of the audit log, with a retention of its own', async () => {
+    stores = await openTwice(empty);
+    const { one: store } = stores;
+    const entry = { actor: 'admin', origin: 'http', action: 'a.b', target: 'x' } as const;
+    const ages = [0, 9, 10, 11, 400].map((days) => ({ ...entry, created_at: now - days * dayMs }));
+    await store.database.write.insertInto('audit_log').values(ages).execute();
+    const deps = { keepDays: null, auditKeepDays: 10, now: () => now };
+    const onFailure = (error: unknown) => expect.unreachable(String(error));
+    const callbacks = { onDone: () => undefined, onFailure };
+    await new LogRetention({ database: store.database, ...deps, ...callbacks }).run();
+    const { read } = store.database;
+    const left = await read.selectFrom('audit_log').select('created_at').orderBy('id').execute();
+    expect(left.map(({ created_at }) => (now - created_at) / dayMs)).toEqual([0, 9, 10]);
+  });
+
   test('deletes the hourly sums of old days and keeps their daily sums', async () => {
     stores = await openTwice(empty);
     const { one: store } = stores;

@@ -1,11 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type RotationStore, SecretRotation } from '../../src/auth/secret-rotation.ts';
 import { Vault } from '../../src/auth/vault.ts';
+import { ConfigVault } from '../../src/control/config-vault.ts';
 import { Secret, type SecretKeys } from '../../src/core/secret.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
 const testMs = 120_000;
+const otherKey = { stored: undefined, omitted: 'remove', sealingKey: 'another' } as const;
 const before = new Secret('the-key-before-0123456789-0123456789');
 const after = new Secret('the-key-after-0123456789-0123456789');
 const both: SecretKeys = [after, before];
@@ -68,6 +70,33 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       finish: (inUse) => credentials.finish(inUse),
     };
   }
+
+  test(
+    're-encrypts the secrets of configuration objects',
+    async () => {
+      const { configObjects } = stores.one;
+      const [id, apiKey] = [{ kind: 'provider', name: 'acme' }, 'sk-acme-0123456789'];
+      await open(before);
+      const vault = new ConfigVault([before]);
+      await configObjects.change(7, vault.fingerprint, (_, sealingKey) => {
+        const options = { stored: undefined, omitted: 'remove', sealingKey } as const;
+        const saved = vault.seal({ ...id, document: { api_key: apiKey } }, options);
+        return { saved: [saved], removed: [], audited: [] };
+      });
+      const openWith = async (secrets: SecretKeys) => {
+        const { objects } = await configObjects.read();
+        return objects.map((object) => new ConfigVault(secrets).open(object).document);
+      };
+      expect(await failureOf(open(unrelated))).toBeDefined();
+      expect(await rotation().rotate()).toEqual({ current: 0, previous: 1, undecryptable: 0 });
+      expect(await openWith([after])).toEqual([{ api_key: apiKey }]);
+      expect(await openWith([before])).toEqual([{ api_key: '•••6789' }]);
+      expect(() => vault.seal({ ...id, document: { api_key: apiKey } }, otherKey)).toThrow(
+        'a different one',
+      );
+    },
+    testMs,
+  );
 
   test(
     're-encrypts all credentials with the new key',
