@@ -5,6 +5,8 @@ export interface ConfigKind {
   readonly plural: string;
   readonly title: string;
   readonly noun: string;
+  /** The noun with its article. */
+  readonly one: string;
   /** The name and document to start a new object with. Settings can't be created. */
   readonly example?: { readonly name: string; readonly document: object };
 }
@@ -14,12 +16,14 @@ export const configKinds = {
     plural: 'providers',
     title: 'Providers',
     noun: 'provider',
+    one: 'a provider',
     example: { name: 'acme', document: { dialect: 'openai', base_url: '' } },
   },
   models: {
     plural: 'models',
     title: 'Models',
     noun: 'model',
+    one: 'a model',
     example: {
       name: 'acme/chat',
       document: {
@@ -30,7 +34,14 @@ export const configKinds = {
       },
     },
   },
-  settings: { plural: 'settings', title: 'Settings', noun: 'setting' },
+  aliases: {
+    plural: 'aliases',
+    title: 'Aliases',
+    noun: 'alias',
+    one: 'an alias',
+    example: { name: 'fast', document: { models: [{ model: '', weight: 100 }] } },
+  },
+  settings: { plural: 'settings', title: 'Settings', noun: 'setting', one: 'a setting' },
 } as const satisfies Readonly<Record<string, ConfigKind>>;
 
 /** Returns the API's path of an object. Names of models contain slashes. */

@@ -30,7 +30,7 @@ export function ConfigEditor(props: EditorProps) {
     name === '' ? null : requestData<ConfigObject>(path, { key, signal }),
   );
   const { data: current, reload } = loaded;
-  const title = name === '' ? `Create a ${kind.noun}` : name;
+  const title = name === '' ? `Create ${kind.one}` : name;
   return (
     <Dialog title={title} variant="sheet" onClose={onClose}>
       {name !== '' && <Loading loaded={loaded} text={`Loading ${name}…`} />}
@@ -42,7 +42,7 @@ export function ConfigEditor(props: EditorProps) {
   );
 }
 
-/** Settings have a value in errorField of a document. */
+/** Settings have a value instead of a document. */
 function documentOf({ config, value }: ConfigObject): object {
   return config ?? { value };
 }

@@ -1,11 +1,11 @@
-import { objectsIn } from '../../src/core/json.ts';
+import { isObject, itemsOf, objectsIn, textOf } from '../../src/core/json.ts';
 import { Ago } from '../components/ago.tsx';
 import { Badge, CircuitState } from '../components/feedback.tsx';
 import { Card } from '../components/page.tsx';
 import { RowAction } from '../components/row-action.tsx';
 import { type Column, Table } from '../components/table.tsx';
 import type { ConfigKind } from '../config-kinds.ts';
-import { plural } from '../format.ts';
+import { count, plural } from '../format.ts';
 import { openOverlay } from '../route.ts';
 import type { ConfigObject, ProviderHealth } from '../shapes.ts';
 import { shortPrice } from './model-sheet.tsx';
@@ -145,8 +145,31 @@ const modelColumns: readonly Column<ConfigObject>[] = [
   },
 ];
 
+/** Returns the models of an alias, with the weights and conditions that they have. */
+function targetsOf({ config }: ConfigObject): readonly string[] {
+  return itemsOf(config?.models).map((target) => {
+    if (!isObject(target)) return String(target);
+    const weight = typeof target.weight === 'number' ? ` (weight ${count(target.weight)})` : '';
+    return `${textOf(target.model)}${weight}${target.when === undefined ? '' : ', conditional'}`;
+  });
+}
+
+const aliasColumns: readonly Column<ConfigObject>[] = [
+  {
+    title: 'Models',
+    cell: (object) => (
+      <ul class="providers">
+        {targetsOf(object).map((text) => (
+          <li key={text}>{text}</li>
+        ))}
+      </ul>
+    ),
+  },
+];
+
 const kindColumns: Readonly<Record<string, readonly Column<ConfigObject>[]>> = {
   providers: providerColumns,
   models: modelColumns,
+  aliases: aliasColumns,
   settings: [{ title: 'Value', cell: ({ value }) => <code>{JSON.stringify(value ?? null)}</code> }],
 };

@@ -44,7 +44,7 @@ function Objects({ kind }: { readonly kind: ConfigKind }) {
       lead="Changes apply to new requests on every process within a second."
       actions={
         kind.example && (
-          <AddButton text={`Create a ${kind.noun}`} onClick={() => openOverlay({ edit: ' ' })} />
+          <AddButton text={`Create ${kind.one}`} onClick={() => openOverlay({ edit: ' ' })} />
         )
       }
     >
@@ -168,7 +168,7 @@ function DeleteObject({ kind, object: { name, version }, onDone, onClose }: Dele
     >
       <p>
         {kind.example
-          ? `If a ${kind.noun} of this name is built in, it applies again.`
+          ? `If ${kind.one} of this name is built in, it applies again.`
           : 'The default applies again.'}
       </p>
     </Confirm>

@@ -75,6 +75,13 @@ test(
       .waitFor();
     const messages = [{ role: 'user', content: 'Hi' }];
     expect((await gateway.chat({ model: 'acme/chat', messages })).status).toBe(200);
+    await gateway.admin('PUT', '/admin/v1/aliases/team/fast', { models: ['acme/chat'] });
+    await page.getByRole('button', { name: 'Aliases', exact: true }).click();
+    await page.getByRole('button', { name: 'Edit team/fast' }).click();
+    await json.fill('{"models": [{"model": "locked/chat", "weight": 7}]}');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('locked/chat (weight 7)').waitFor();
+    await page.getByRole('button', { name: 'Models', exact: true }).click();
     await page.getByRole('button', { name: 'Delete acme/chat' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('acme/chat').first().waitFor({ state: 'detached' });
