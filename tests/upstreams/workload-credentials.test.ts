@@ -9,6 +9,7 @@ import { openObjects } from '../../src/store/objects/open.ts';
 import { loadAwsKey } from '../../src/workload/aws.ts';
 import { loadGoogleToken } from '../../src/workload/google.ts';
 import { checkSignature } from '../support/aws-signature.ts';
+import { makeByokTenant } from '../support/byok.ts';
 import { chatAnswer, json, startFakeUpstream, status } from '../support/fake-upstream.ts';
 import { chatModel, contentOf, InProcessGateway } from '../support/in-process.ts';
 import { startS3 } from '../support/s3.ts';
@@ -312,6 +313,15 @@ describe('a gateway', () => {
     upstream.script('gem', status(400, 'The token metadata-token-1 is wrong.'));
     const reply = await gateway.post(request('vertex'));
     expect(reply.text).not.toContain('metadata-token-1');
+  });
+
+  test("never uses the gateway's credentials for a request with a tenant's key", async () => {
+    const tenant = await makeByokTenant(gateway, 'own');
+    const own = { api_key: 'ABSKQmVkcm9ja0FQSUtleQ==', mode: 'byok_only' };
+    expect((await tenant.setProviderKey('role', own)).status).toBe(200);
+    expect(contentOf(await tenant.chat(request('role')))).toBe('Signed.');
+    expect(upstream.requests[0]?.headers.authorization).toBe(`Bearer ${own.api_key}`);
+    expect(calls).toEqual([]);
   });
 
   test('falls back without calling a failing metadata server for each request', async () => {
