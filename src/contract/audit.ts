@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { nullable, oneOf } from '../core/schema.ts';
 import { count, inlineRecord, lineField, record, type Shape, text, time } from './fields.ts';
-import { limitQuery } from './query.ts';
+import { datesQuery, limitQuery } from './query.ts';
 import { csv, type RouteDoc } from './route-doc.ts';
 
 const state = (description: string) =>
@@ -37,11 +37,6 @@ export const auditFilterQuery = {
   actor: filter('Who made the change.'),
   tenant_id: filter('The tenant that the change concerns.'),
   target: filter('What was changed.'),
-};
-
-const datesQuery = {
-  start_date: text('`YYYY-MM-DD` or ISO 8601, inclusive.'),
-  end_date: text('`YYYY-MM-DD` or ISO 8601, inclusive.'),
 };
 
 export const beforeSchema = Type.Integer({

@@ -15,7 +15,7 @@ import {
   trafficMode,
 } from './fields.ts';
 import { openRouterDetails, openRouterGeneration } from './openrouter.ts';
-import { type Cap, cappedSchema, limitQuery, offsetQuery } from './query.ts';
+import { type Cap, cappedSchema, datesQuery, limitQuery, offsetQuery } from './query.ts';
 import { costBreakdownSchema, receiptSchema } from './receipt.ts';
 import { csv, type RouteDoc } from './route-doc.ts';
 
@@ -42,14 +42,6 @@ export const granularitySchema = Type.Enum([...granularities], {
 });
 
 const keyQuery = { api_key_id: Type.String({ description: 'Only requests with this key.' }) };
-const dayPattern = '\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])';
-const clockPattern = '(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d{1,9})?)?';
-const zonePattern = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):?[0-5]\\d)?';
-const date = Type.String({
-  pattern: `^${dayPattern}(?:[Tt]${clockPattern}${zonePattern})?$`,
-  description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.',
-});
-const datesQuery = { start_date: date, end_date: date };
 const logQuery = {
   status: statusSchema,
   model: Type.String({ description: 'The alias that was requested.' }),

@@ -28,3 +28,14 @@ export const limitCap: Cap = { defaultValue: 50, max: 100 };
 export const limitSchema = cappedSchema(limitCap);
 
 export const limitQuery = { limit: limitSchema };
+
+const dayPattern = '\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])';
+const clockPattern = '(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d{1,9})?)?';
+const zonePattern = '(?:[Zz]|[+-](?:[01]\\d|2[0-3]):?[0-5]\\d)?';
+const date = Type.String({
+  pattern: `^${dayPattern}(?:[Tt]${clockPattern}${zonePattern})?$`,
+  description: 'YYYY-MM-DD or ISO 8601, UTC, inclusive.',
+});
+
+/** The dates of a report or a log, as `readPeriod` in src/records/period.ts reads them. */
+export const datesQuery = { start_date: date, end_date: date };
