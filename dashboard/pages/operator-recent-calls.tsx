@@ -10,6 +10,7 @@ interface CalledProvider {
 /** Display names of failure kinds. */
 const failureNames: Readonly<Record<string, string>> = {
   credential: 'key rejected',
+  tenant_credential: 'BYOK key rejected',
   rate_limited: 'rate limited',
   quota: 'out of quota',
   overloaded: 'overloaded',

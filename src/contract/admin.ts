@@ -171,7 +171,9 @@ const recentCallsSchema = inlineRecord({
   calls: count('Calls to the provider; a request that falls back makes several.'),
   failed_calls: count('Calls that failed for a reason other than an invalid request.'),
   failures: Type.Record(Type.String(), Type.Integer(), {
-    description: 'How often each kind of failure occurred.',
+    description:
+      'How often each kind of failure occurred. `credential` is a rejection of your key, ' +
+      '`tenant_credential` of a key of a tenant.',
   }),
 });
 export type RecentCallsObject = Shape<typeof recentCallsSchema>;

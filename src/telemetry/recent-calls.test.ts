@@ -14,6 +14,7 @@ function make() {
     () => nowMs,
   );
   return {
+    traffic,
     calls: () => Object.fromEntries(recent.calls()),
     pass(minutes: number) {
       for (let minute = 0; minute < minutes; minute++) {
@@ -65,6 +66,30 @@ describe('RecentTraffic', () => {
     request(['a', 'client_disconnected']);
     request(['a', 'answered']);
     expect(calls()).toEqual({ a: { windowSeconds: 0, calls: 3, failedCalls: 0, failures: {} } });
+  });
+
+  test("names the rejection of a tenant's own key", () => {
+    const { traffic, calls } = make();
+    const attempt = {
+      provider: 'a',
+      model: 'test/chat',
+      outcome: 'credential',
+      status: 401,
+      ms: 1,
+    };
+    const failed = {
+      provider: null,
+      model: null,
+      status: 'error',
+      error: 'upstream_error',
+    } as const;
+    traffic.ended(endedRequest({ ...failed, attempts: [{ ...attempt, own_account: true }] }));
+    expect(calls().a?.failures).toEqual({ tenant_credential: 1 });
+    traffic.ended(endedRequest({ ...failed, attempts: [attempt] }));
+    expect(calls().a).toMatchObject({
+      ...{ calls: 2, failedCalls: 2 },
+      failures: { credential: 1, tenant_credential: 1 },
+    });
   });
 
   test('covers the last 15 minutes only', () => {

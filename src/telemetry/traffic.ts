@@ -120,6 +120,8 @@ interface AttemptCount {
 export class Traffic {
   readonly #series = new Map<string, Series>();
   readonly #attempts = new Map<string, AttemptCount>();
+  /** Attempts for which the provider rejected the tenant's own key, by provider. */
+  readonly #tenantRejections = new Map<string, number>();
   /** Requests that were sent again, by provider. */
   readonly #replays = new Map<string, number>();
   readonly #isModel: (alias: string) => boolean;
@@ -133,7 +135,12 @@ export class Traffic {
     const model = request.model ?? (this.#isModel(requestedModel) ? requestedModel : 'unknown');
     this.#seriesOf(operation, model, request.provider ?? 'none').add(request);
     for (const attempt of request.attempts) {
-      this.#attemptOf(attempt.provider, attempt.model, attempt.outcome).count += 1;
+      const counted = this.#attemptOf(attempt.provider, attempt.model, attempt.outcome);
+      counted.count += 1;
+      if (attempt.own_account && attempt.outcome === 'credential') {
+        const before = this.#tenantRejections.get(counted.provider) ?? 0;
+        this.#tenantRejections.set(counted.provider, before + 1);
+      }
     }
   }
 
@@ -147,7 +154,8 @@ export class Traffic {
   }
 
   /**
-   * Returns the outcomes of calls to providers. An answer that ended early counts as `interrupted`.
+   * Returns the outcomes of calls to providers. An answer that ended early counts as `interrupted`,
+   * and a tenant's own key that was rejected as `tenant_credential`.
    */
   calls(): CallCounts {
     const counts = new Map<string, number>();
@@ -157,6 +165,10 @@ export class Traffic {
     };
     for (const { provider, outcome, count } of this.#attempts.values()) {
       add(provider, outcome, count);
+    }
+    for (const [provider, count] of this.#tenantRejections) {
+      add(provider, 'tenant_credential', count);
+      add(provider, 'credential', -count);
     }
     for (const { provider, outcomes } of this.#series.values()) {
       const interrupted = [...outcomes].filter(([name]) => name.endsWith(' upstream_error'));
