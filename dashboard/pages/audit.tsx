@@ -14,6 +14,7 @@ import { useLoad } from '../load.ts';
 import { closeOverlay, openOverlay, type Route, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { AuditEntry, AuditPage } from '../shapes.ts';
+import { Restore } from './audit-restore.tsx';
 
 const defaultDays = 90;
 const filterNames = ['action', 'actor', 'tenant_id', 'target'] as const;
@@ -61,7 +62,15 @@ export function Audit() {
       <Loading loaded={loaded} text="Loading the audit log…" />
       {data && data.data.length === 0 && <Empty title="No changes in this selection" />}
       {data && data.data.length > 0 && <Entries page={data} before={before} />}
-      {open && <EntrySheet entry={open} />}
+      {open && (
+        <EntrySheet
+          entry={open}
+          onRestored={() => {
+            closeOverlay('entry');
+            loaded.reload();
+          }}
+        />
+      )}
     </Page>
   );
 }
@@ -193,7 +202,12 @@ function Entries({ page: { data, next_before }, before }: EntriesProps) {
 
 const origins = { http: 'API', cli: 'command line', start: 'startup' } as const;
 
-function EntrySheet({ entry }: { readonly entry: AuditEntry }) {
+interface EntryProps {
+  readonly entry: AuditEntry;
+  readonly onRestored: () => void;
+}
+
+function EntrySheet({ entry, onRestored }: EntryProps) {
   const { action, target, actor, origin, address, request_id, tenant_id, created_at } = entry;
   const changes = differences(entry.before, entry.after);
   const details: [string, string][] = [
@@ -215,6 +229,7 @@ function EntrySheet({ entry }: { readonly entry: AuditEntry }) {
           ))}
         </ul>
       )}
+      <Restore entry={entry} onDone={onRestored} />
     </Dialog>
   );
 }

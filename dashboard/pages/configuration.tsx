@@ -18,6 +18,7 @@ import {
 } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { ConfigObject } from '../shapes.ts';
+import { curl } from '../snippets.ts';
 import { ConfigEditor } from './configuration-editor.tsx';
 import { ConfigTable } from './configuration-table.tsx';
 import { ProviderTestDialog } from './configuration-test.tsx';
@@ -136,7 +137,11 @@ function List({ kind, objects, ...actions }: ListProps) {
       object.name.toLowerCase().includes(search) && (owner === 'all' || object.owner === owner),
   );
   if (shown.length > 0) return <ConfigTable kind={kind} objects={shown} {...actions} />;
-  if (objects.length === 0) return <Empty title={`No ${kind.plural} yet`} />;
+  if (objects.length === 0) {
+    const { name = '', document = {} } = kind.example ?? {};
+    const command = curl('PUT', configPath(kind, name), document, '$TOLLGATE_ADMIN_TOKEN');
+    return <Empty title={`No ${kind.plural} yet`} curl={command} />;
+  }
   return (
     <Empty title={`No matching ${kind.plural}`}>
       <p>

@@ -133,7 +133,14 @@ test(
     const changes = page.getByRole('list', { name: 'Changes' });
     expect(await changes.locator('del code').allInnerTexts()).toEqual(['500']);
     expect(await changes.locator('ins code').allInnerTexts()).toEqual(['501']);
-    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Restore the state before' }).click();
+    await page.getByRole('button', { name: 'Restore', exact: true }).click();
+    await page.getByRole('dialog').first().waitFor({ state: 'detached' });
+    await page
+      .getByRole('row', { name: /setting.update/ })
+      .nth(1)
+      .waitFor();
+    expect((await gateway.admin('GET', path)).body.data).toMatchObject({ value: 500 });
 
     await page.getByRole('link', { name: 'Explain a route' }).click();
     const body = page.getByLabel('Request body');
