@@ -132,15 +132,15 @@ const modelColumns: readonly Column<ConfigObject>[] = [
     cell: ({ live }) => <Badge tone={live ? 'good' : 'plain'}>{live ? 'live' : 'not live'}</Badge>,
   },
   {
-    title: 'Endpoints and prices',
+    title: 'Prices',
     cell: (object) => (
-      <ul class="providers">
+      <span class="two-lines">
         {endpointsOf(object).map(({ provider = '', model = '', pricing = {} }) => (
-          <li key={`${provider} ${model}`} title={model}>
-            <b>{provider}</b> <span class="price">{shortPrice({ pricing })}</span>
-          </li>
+          <span key={`${provider} ${model}`} title={model}>
+            <b>{provider}</b> {shortPrice({ pricing })}
+          </span>
         ))}
-      </ul>
+      </span>
     ),
   },
 ];
@@ -158,11 +158,11 @@ const aliasColumns: readonly Column<ConfigObject>[] = [
   {
     title: 'Models',
     cell: (object) => (
-      <ul class="providers">
+      <span class="two-lines">
         {targetsOf(object).map((text) => (
-          <li key={text}>{text}</li>
+          <span key={text}>{text}</span>
         ))}
-      </ul>
+      </span>
     ),
   },
 ];
