@@ -41,6 +41,8 @@ export interface Call {
   readonly attempts: AttemptEntry[];
   /** The fields of the request that the latest attempt didn't send. */
   droppedFields?: readonly string[] | undefined;
+  /** The header `x-session-id`, which keeps a session's requests at one endpoint. */
+  readonly sessionId?: string | null;
   readonly operationName: OperationName;
   /** The job whose piece this call processes. */
   readonly jobId?: string;
@@ -52,6 +54,8 @@ export interface Call {
   operation: Operation | undefined;
   /** Frees the tenant's concurrency slot; set while the call holds one. */
   releaseSlot: (() => void) | undefined;
+  /** Frees the provider's key that answers, if the provider has several. */
+  releaseProviderKey?: (() => void) | undefined;
   /** The hold on the caller's credits; set once `reserve` has run. */
   hold: Hold | undefined;
   /** The downloaded images of the request, for providers that don't fetch URLs. */
@@ -107,6 +111,8 @@ export interface Operation {
    * operations that aren't priced by their input.
    */
   measureInput?(): Measured;
+  /** Returns the start of the prompt, which is the same in each request of a conversation. */
+  promptStart?(): string;
   /** Identifies identical requests. Absent for operations whose answers are never replayed. */
   cacheIdentity?(): CacheIdentity;
   /** Replays a recording. Returns undefined if the recording doesn't fit the request. */

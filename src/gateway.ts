@@ -171,5 +171,7 @@ async function reject(call: Call, cause: unknown, stages: Stages): Promise<never
 function settle(call: Call, outcome: RequestOutcome, stages: Stages): Promise<SettledUsage> {
   call.releaseSlot?.();
   call.releaseSlot = undefined;
+  call.releaseProviderKey?.();
+  call.releaseProviderKey = undefined;
   return stages.settle(call, outcome);
 }

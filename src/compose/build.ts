@@ -75,7 +75,7 @@ async function assemble(
   });
   // Do this before anything is cached, because the first check clears all caches.
   await services.changes.check();
-  const { authenticator, accounting, health, live, retention, telemetry } = services;
+  const { authenticator, accounting, live, retention, telemetry } = services;
   const isDraining = () => server.draining;
   let configured = configure(live.current, services, isDraining);
   const { models } = configured;
@@ -91,7 +91,7 @@ async function assemble(
   });
   telemetry.addMetricSources(
     accounting,
-    health,
+    services,
     () => server.openRequests,
     () => live.state,
   );

@@ -27,7 +27,8 @@ export function configure(
   const { models, providers } = config.demo
     ? withDemo(config, demo.url())
     : withDisabledDemo(config);
-  for (const { apiKey } of providers.values()) if (apiKey) knownCredentials.add(apiKey.reveal());
+  for (const { apiKey } of services.providerKeys.configure(providers.values()))
+    if (apiKey) knownCredentials.add(apiKey.reveal());
   const catalog = new Catalog(models, providers, config.ambiguousModelNames, config.aliases);
   const withCredentials = withProviderKeys(catalog, config.billing.byokFeeBasisPoints);
   const catalogOf = (tenantId: string) => {

@@ -176,8 +176,8 @@ async function explain(operation: Operation, requestedBy: RequestedBy, deps: Rou
 
 /** Returns the routes that manage the configuration and read the audit log. */
 function controlRoutes(deps: RouteDeps): Route[] {
-  const { config, store, live, changes, now, catalog, health, telemetry } = deps;
-  const { recent } = telemetry;
+  const { config, store, live, changes, now, catalog, health, providerKeys } = deps;
+  const { recent } = deps.telemetry;
   return [
     ...configRoutes({
       ...{ store: store.configObjects, audit: store.auditLog },
@@ -186,7 +186,7 @@ function controlRoutes(deps: RouteDeps): Route[] {
       now,
       // The change is committed. If this check fails, the next periodic check detects the change.
       changed: () => changes.check().catch(() => undefined),
-      providerStates: () => providerStates({ catalog, health, recent }),
+      providerStates: () => providerStates({ catalog, health, providerKeys, recent }),
       testProvider: async (name) => {
         const provider = config.providers.get(name);
         return provider && testProvider(provider, providerTestMs);

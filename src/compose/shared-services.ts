@@ -28,6 +28,7 @@ import { claimJournals, journalFailure } from '../money/settle/journal-files.ts'
 import { RunningRequests } from '../records/running-requests.ts';
 import { UnknownModelNames } from '../records/unknown-model-names.ts';
 import { Health } from '../route/health.ts';
+import { ProviderKeys } from '../route/provider-keys.ts';
 import { configurationScope } from '../store/changes.ts';
 import { checkStores } from '../store/check-stores.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
@@ -61,6 +62,7 @@ export interface SharedServices {
   readonly live: LiveConfig;
   readonly skills: Skills;
   readonly health: Health;
+  readonly providerKeys: ProviderKeys;
   readonly unknownModelNames: UnknownModelNames;
   readonly cache: ResponseCache;
   readonly idempotency: Idempotency;
@@ -142,7 +144,7 @@ export async function openServices(
     ...{ running, health, cache, idempotency, uploads, retention, jobs, live, listenPort },
     bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
     answerMemoryBudget: answerMemoryBudgetFor(workerCount),
-    readQueues: createReadQueues(),
+    ...{ readQueues: createReadQueues(), providerKeys: new ProviderKeys(telemetry) },
     demo: new LazyDemoUpstream(),
     deadlines: new DeadlineWatcher(),
     unknownModelNames: new UnknownModelNames(),

@@ -76,18 +76,18 @@ export function createStages(deps: StageDeps): Stages {
     reserve: (call, operation, offers) => reserve(call, operation, offers, money),
     tryOffers(call, operation, reservation) {
       let context: CallAttemptContext | undefined;
-      const tryAt = (offer: Offer) => {
+      const tryAt = (offer: Offer, withKey: Offer) => {
         context?.releaseMemory();
         const affordable = reservation.capFor(offer);
         call.recordingSession?.recorder.setCapped(affordable !== null);
         const outputTokensMax = affordable ?? reservation.defaultCapFor(offer);
         const limits = { outputTokensMax, openBy };
         context = new CallAttemptContext(call, offer, limits, attemptDeps);
-        return operation.tryAt(offer, context);
+        return operation.tryAt(withKey, context);
       };
       const offers = withProbe(reservation.offers, operation.request.preferences, health);
       const openBy = openByFor(offers);
-      return tryOffers(offers, tryAt, health, call, openBy);
+      return tryOffers(offers, tryAt, deps, call, openBy);
     },
     settle(call, outcome) {
       running.ended(call.requestId);

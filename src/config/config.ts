@@ -3,7 +3,13 @@ import type { JsonObject } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Alias } from './aliases.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
-import type { EndpointConfig, Feature, ModelConfig, PricingConfig } from './model-schema.ts';
+import type {
+  EndpointConfig,
+  Feature,
+  ModelConfig,
+  PricingConfig,
+  Stickiness,
+} from './model-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
 import type { WorkloadSource } from './workload.ts';
 
@@ -37,6 +43,8 @@ export interface Config {
   readonly ambiguousModelNames: 'first' | 'reject';
   /** What `error.code` of a chat completion is. Other endpoints always send the name. */
   readonly chatErrorCodes: 'status' | 'name';
+  /** What keeps a conversation at one endpoint and key, for models without their own setting. */
+  readonly stickiness: Stickiness;
   readonly creditsPerUsd: number;
   readonly limits: {
     readonly requestsPerMinute: number;
@@ -121,9 +129,12 @@ export interface Provider {
   readonly name: string;
   readonly dialect: DialectName;
   readonly baseUrl: string;
+  /** The first enabled key if there are several. */
   readonly apiKey: Secret | null;
   /** Where temporary credentials come from, instead of a key. */
   readonly workload?: WorkloadSource | undefined;
+  /** Set if requests are distributed over several keys. At least one of them is enabled. */
+  readonly keys?: readonly ProviderKey[] | undefined;
   /** The AWS region to sign requests for, if the base URL doesn't name it. */
   readonly region?: string | undefined;
   /** Extra headers. Some vendors expect their credential in one. */
@@ -137,6 +148,18 @@ export interface Provider {
   /** Whether a tenant's key may have its own base URL. */
   readonly byokBaseUrl: boolean;
   readonly quirks: Quirks;
+}
+
+/** One of several keys of a provider. */
+export interface ProviderKey {
+  readonly name: string;
+  /** The provider with this key. */
+  readonly provider: Provider;
+  readonly weight: number;
+  /** Null: no limit. */
+  readonly requestsPerMinute: number | null;
+  readonly concurrentRequests: number | null;
+  readonly isDisabled: boolean;
 }
 
 export interface Endpoint extends Omit<EndpointConfig, 'priority' | 'pricing'> {

@@ -60,11 +60,11 @@ const provider: ConfigKind = {
   nameProblem: () =>
     'The name of a provider must be 1 to 63 letters, digits, "-", "_", and ".", ' +
     'starting with a letter or digit.',
-  secrets: ['api_key', 'headers.*'],
+  secrets: ['api_key', 'api_keys.*.key', 'headers.*'],
   destinationOf: ({ base_url }) => String(base_url ?? ''),
-  problemOf: (name, { api_key, credentials, base_url }) => {
+  problemOf: (name, { api_key, api_keys, credentials, base_url }) => {
     const builtIn = builtinCatalog.providers.find((one) => one.name === name);
-    const hasKey = api_key !== undefined || credentials !== undefined;
+    const hasKey = [api_key, api_keys, credentials].some((field) => field !== undefined);
     if (!builtIn || hasKey || base_url === undefined) return undefined;
     if (URL.parse(String(base_url))?.origin === URL.parse(builtIn.base_url)?.origin)
       return undefined;

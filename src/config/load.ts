@@ -133,7 +133,8 @@ function assemble(
   const builtin = file.catalogue === 'none' ? { providers: [], models: [] } : builtinCatalog;
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
   const hasCapacity = [...providers.values()].some(({ shared }) => shared);
-  const models = mergeModels(builtin.models, file.models ?? [], providers);
+  const stickiness = file.stickiness ?? 'session';
+  const models = mergeModels(builtin.models, file.models ?? [], providers, stickiness);
   const publicUrl = file.server?.public_url;
   if (publicUrl !== undefined && !isValidBaseUrl(publicUrl)) {
     problems.push({ path: 'server.public_url', message: invalidBaseUrl });
@@ -164,6 +165,7 @@ function assemble(
     demo: file.demo === true || (file.demo !== false && !hasCapacity),
     ambiguousModelNames: file.ambiguous_model_names ?? 'first',
     chatErrorCodes: file.chat_error_codes ?? 'status',
+    stickiness,
     creditsPerUsd: file.credits_per_usd ?? 1_000_000,
     limits: {
       requestsPerMinute: file.limits?.requests_per_minute ?? 600,

@@ -48,6 +48,61 @@ describe('AWS key pair', () => {
   });
 });
 
+describe('api_keys', () => {
+  const base_url = 'https://api.acme.example/v1';
+  const openai = { dialect: 'openai', base_url };
+  const named = (name: string, key = 'sk-acme-1') => ({ name, key });
+
+  test('has defaults, and calls without rotation use the first enabled key', () => {
+    const limits = { weight: 70, requests_per_minute: 10, concurrent_requests: 2 };
+    const provider = load(
+      {
+        ...openai,
+        api_keys: [
+          { ...named('a', ['$', '{KEY_A}'].join('')), disabled: true },
+          { ...named('b', ' sk-acme-2\n'), ...limits },
+        ],
+      },
+      { KEY_A: 'sk-acme-1' },
+    );
+    expect(provider?.apiKey?.reveal()).toBe('sk-acme-2');
+    const keys = provider?.keys?.map(({ provider: withKey, ...key }) => ({
+      ...key,
+      text: withKey.apiKey?.reveal(),
+    }));
+    const none = { requestsPerMinute: null, concurrentRequests: null };
+    expect(keys).toEqual([
+      { name: 'a', weight: 1, ...none, isDisabled: true, text: 'sk-acme-1' },
+      {
+        ...{ name: 'b', weight: 70, requestsPerMinute: 10, concurrentRequests: 2 },
+        ...{ isDisabled: false, text: 'sk-acme-2' },
+      },
+    ]);
+  });
+
+  test.each([
+    [
+      [{ ...named('a'), weight: -1 }],
+      'api_keys[0].weight must be a whole number from 1 to 1000, not -1',
+    ],
+    [[], 'api_keys must have at least 1 item'],
+    [[{ ...named('a'), disabled: true }], 'api_keys has no enabled key; enable at least one'],
+    [[named('a'), named('a')], 'api_keys[1].name is "a", which an earlier key already has'],
+    [[named('a'), named('b', ' ')], 'api_keys[1].key must be a non-empty quoted string'],
+    [[named('a'), named('b', 'sk-ü')], 'api_keys[1].key has characters that are not valid'],
+    [[named('a b')], 'api_keys[0].name must be 1 to 63 letters, digits, "-", "_", and "."'],
+  ])('rejects %j', (api_keys, problem) => {
+    expect(() => load({ ...openai, api_keys })).toThrow(`providers.mine.${problem}`);
+  });
+
+  test('rejects api_keys together with api_key', () => {
+    const both = { ...openai, api_key: 'sk-acme-1', api_keys: [named('a')] };
+    const problem =
+      "providers.mine.api_keys can't be set together with api_key; set only one of them";
+    expect(() => load(both)).toThrow(problem);
+  });
+});
+
 describe('Google service account', () => {
   const text = serviceAccount('http://10.0.0.7/token');
 

@@ -2,10 +2,15 @@ import { isLoopback } from '../core/network-address.ts';
 import { readProviderKey, regionIn } from '../core/provider-key.ts';
 import { Secret } from '../core/secret.ts';
 import type { BuiltinProvider } from './catalog/index.ts';
-import type { Endpoint, Model, Provider } from './config.ts';
-import type { ModelConfig } from './model-schema.ts';
+import type { Endpoint, Model, Provider, ProviderKey } from './config.ts';
+import type { ModelConfig, Stickiness } from './model-schema.ts';
 import type { ConfigProblem } from './problems.ts';
-import { type DialectName, dialectNames, type ProviderConfig } from './provider-schema.ts';
+import {
+  type DialectName,
+  dialectNames,
+  type ProviderConfig,
+  type ProviderKeyConfig,
+} from './provider-schema.ts';
 import type { Environment } from './read-file.ts';
 import { invalidBaseUrl, invalidKeyMessage, isValidBaseUrl, isValidHeader } from './validation.ts';
 import { resolveCredentials } from './workload.ts';
@@ -51,8 +56,8 @@ function mergeProvider(
   const dialect = inFile.dialect ?? builtIn?.dialect;
   const baseUrl = inFile.base_url ?? builtIn?.base_url ?? '';
   // Null means that no key is sent: the key in the environment must not go to that server.
-  const written =
-    inFile.api_key === undefined ? environment[builtIn?.api_key_env ?? ''] : inFile.api_key;
+  const variable = inFile.api_keys ? '' : builtIn?.api_key_env;
+  const written = inFile.api_key === undefined ? environment[variable ?? ''] : inFile.api_key;
   // A key read from a file often ends with a line break.
   const apiKey = written?.trim();
   if (dialect === undefined) reject('dialect', `is required: one of ${dialectNames.join(', ')}`);
@@ -60,13 +65,15 @@ function mergeProvider(
     reject('base_url', 'is required, for example "https://api.example.com/v1"');
   }
   const shared = inFile.shared ?? true;
-  if (builtIn && inFile.api_key === undefined && !apiKey && shared) {
+  if (builtIn && inFile.api_key === undefined && !inFile.api_keys && !apiKey && shared) {
     const variable = builtIn.api_key_env;
     const message = `is required: set it here or in ${variable}; set null if no key is needed`;
     const missing: ConfigProblem = { path: `${path}.api_key`, message, variable };
     problems.push(missing);
   }
-  if (apiKey) problems.push(...keyProblems(path, apiKey, { dialect, baseUrl, ...inFile }));
+  const target = { ...inFile, dialect, baseUrl };
+  if (apiKey) problems.push(...keyProblems(path, 'api_key', apiKey, target));
+  if (inFile.api_keys) problems.push(...keyListProblems(path, inFile.api_keys, target));
   const headers = Object.entries(inFile.headers ?? {});
   if (headers.some((header) => !isValidHeader(...header))) {
     reject('headers', 'has a name or value that is not valid in a header');
@@ -74,7 +81,7 @@ function mergeProvider(
   // Keep a provider without a base URL: a command that calls no provider doesn't need its variable.
   if (dialect === undefined) return undefined;
   if (baseUrl !== '' && !isValidBaseUrl(baseUrl)) reject('base_url', invalidBaseUrl);
-  return {
+  const provider: Provider = {
     name,
     dialect,
     baseUrl: baseUrl.replace(/\/+$/, ''),
@@ -91,6 +98,53 @@ function mergeProvider(
     byokBaseUrl: inFile.byok_base_url ?? false,
     quirks: { ...builtIn?.quirks, ...inFile.quirks },
   };
+  return inFile.api_keys ? withKeys(provider, inFile.api_keys) : provider;
+}
+
+function withKeys(provider: Provider, configured: readonly ProviderKeyConfig[]): Provider {
+  const keys = configured.map(
+    (key): ProviderKey => ({
+      name: key.name,
+      provider: { ...provider, apiKey: new Secret(key.key.trim()) },
+      weight: key.weight ?? 1,
+      requestsPerMinute: key.requests_per_minute ?? null,
+      concurrentRequests: key.concurrent_requests ?? null,
+      isDisabled: key.disabled ?? false,
+    }),
+  );
+  const first = keys.find(({ isDisabled }) => !isDisabled);
+  return { ...provider, apiKey: first?.provider.apiKey ?? null, keys };
+}
+
+/** Returns the problems of a list of keys. */
+function keyListProblems(
+  path: string,
+  keys: readonly ProviderKeyConfig[],
+  { api_key: single, ...target }: KeyTarget & Pick<ProviderConfig, 'api_key'>,
+): readonly ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  // Null removes a single key that the store has.
+  if (single !== undefined && single !== null) {
+    const message = "can't be set together with api_key; set only one of them";
+    problems.push({ path: `${path}.api_keys`, message });
+  }
+  if (keys.every(({ disabled }) => disabled)) {
+    const message = 'has no enabled key; enable at least one';
+    problems.push({ path: `${path}.api_keys`, message });
+  }
+  const names = new Set<string>();
+  for (const [i, { name, key }] of keys.entries()) {
+    if (names.has(name)) {
+      const message = `is "${name}", which an earlier key already has`;
+      problems.push({ path: `${path}.api_keys[${i}].name`, message });
+    }
+    names.add(name);
+    const field = `api_keys[${i}].key`;
+    if (key.trim() === '') {
+      problems.push({ path: `${path}.${field}`, message: 'must be a non-empty quoted string' });
+    } else problems.push(...keyProblems(path, field, key.trim(), target));
+  }
+  return problems;
 }
 
 /** Returns whether a proxy from the environment applies. Loopback addresses don't use it. */
@@ -103,19 +157,20 @@ function isProxied(url: string, environment: Environment): boolean {
 interface KeyTarget {
   readonly dialect: DialectName | undefined;
   readonly baseUrl: string;
-  readonly region?: string;
+  readonly region?: string | undefined;
 }
 
 /** Returns the reasons why requests can't be sent with this key, or an empty list. */
 function keyProblems(
   path: string,
+  field: string,
   text: string,
   { dialect = 'openai', baseUrl, region }: KeyTarget,
 ): readonly ConfigProblem[] {
   const key = readProviderKey(text, dialect);
-  if (typeof key === 'string') return [{ path: `${path}.api_key`, message: key }];
+  if (typeof key === 'string') return [{ path: `${path}.${field}`, message: key }];
   if (key.kind === 'plain' && !isValidHeader('authorization', text)) {
-    return [{ path: `${path}.api_key`, message: invalidKeyMessage }];
+    return [{ path: `${path}.${field}`, message: invalidKeyMessage }];
   }
   if (key.kind !== 'aws' || regionIn(baseUrl) || region) return [];
   const message =
@@ -128,11 +183,13 @@ export function mergeModels(
   builtin: readonly ModelConfig[],
   file: readonly ModelConfig[],
   providers: ReadonlyMap<string, Provider>,
+  stickiness: Stickiness,
 ): readonly Model[] {
-  const inFile = new Map(file.map((model) => [model.id, completeModel(model, providers)]));
+  const complete = (model: ModelConfig) => completeModel({ stickiness, ...model }, providers);
+  const inFile = new Map(file.map((model) => [model.id, complete(model)]));
   const builtIn = builtin.filter((model) => !inFile.has(model.id));
   return [
-    ...builtIn.map((model) => ({ ...completeModel(model, providers), isBuiltIn: true as const })),
+    ...builtIn.map((model) => ({ ...complete(model), isBuiltIn: true as const })),
     ...inFile.values(),
   ];
 }

@@ -51,6 +51,10 @@ const speechSchema = strictObject({
 });
 export type SpeechSettings = Static<typeof speechSchema>;
 
+/** What keeps a conversation at one endpoint and key, see route/stickiness.ts. */
+export const stickiness = oneOf('off', 'session', 'prompt');
+export type Stickiness = Static<typeof stickiness>;
+
 /** A provider that serves a model. */
 const endpointSchema = Type.Object(
   {
@@ -93,6 +97,8 @@ export const modelSchema = Type.Object(
     /** `adaptive`: the model decides how long to think and rejects a token budget. */
     thinking: Type.Optional(oneOf('adaptive', 'budget', 'effort')),
     speech: Type.Optional(speechSchema),
+    /** Overrides the option of the same name. */
+    stickiness: Type.Optional(stickiness),
     endpoints: Type.Array(endpointSchema, { minItems: 1 }),
   },
   { additionalProperties: false },

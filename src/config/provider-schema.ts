@@ -104,6 +104,30 @@ export const quirksSchema = strictObject({
 });
 export type Quirks = Static<typeof quirksSchema>;
 
+/** One of several keys of a provider. */
+const providerKeySchema = Type.Object(
+  {
+    /** Shown instead of the key. */
+    name: Type.String({
+      pattern: '^[\\w.-]{1,63}$',
+      expected: '1 to 63 letters, digits, "-", "_", and "."',
+    }),
+    key: secretText(),
+    /** The key's share of the requests, relative to the provider's other keys. */
+    weight: Type.Optional(integer(1, 1000)),
+    /** Per process, like the next limit. */
+    requests_per_minute: Type.Optional(integer(1)),
+    concurrent_requests: Type.Optional(integer(1)),
+    /** True: no request uses the key. */
+    disabled: Type.Optional(Type.Boolean()),
+  },
+  { additionalProperties: false },
+);
+export type ProviderKeyConfig = Static<typeof providerKeySchema>;
+
+/** The keys are searched for each attempt. */
+const keysMax = 100;
+
 export const providerSchema = strictObject({
   dialect: oneOf(...dialectNames),
   base_url: httpUrl('https://api.example.com/v1'),
@@ -111,6 +135,8 @@ export const providerSchema = strictObject({
   /** The credentials of the machine or container, instead of a key. */
   credentials: oneOf(...workloadNames),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
+  /** Several keys, instead of `api_key`. */
+  api_keys: Type.Array(providerKeySchema, { minItems: 1, maxItems: keysMax }),
   /** The AWS region to sign requests for, if the base URL doesn't name it. */
   region: Type.String({
     pattern: '^[a-z]{2,}(-[a-z0-9]+)+$',

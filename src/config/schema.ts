@@ -3,7 +3,7 @@ import { searchResultsMax } from '../core/bounds.ts';
 import { cacheModes } from '../core/caller.ts';
 import { integer, nullable, oneOf } from '../core/schema.ts';
 import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
-import { modelSchema } from './model-schema.ts';
+import { modelSchema, stickiness } from './model-schema.ts';
 import { providerSchema } from './provider-schema.ts';
 import { httpUrl, secretText, strictObject, usd } from './schema-fields.ts';
 
@@ -40,6 +40,7 @@ export const configFileSchema = strictObject({
   }),
   ambiguous_model_names: oneOf('first', 'reject'),
   chat_error_codes: oneOf('status', 'name'),
+  stickiness,
   credits_per_usd: integer(1, 1_000_000_000),
   limits: strictObject({
     requests_per_minute: integer(1),

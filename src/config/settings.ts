@@ -34,6 +34,7 @@ export const settings: ReadonlyMap<string, Setting> = new Map([
   setting('demo', ({ demo }) => demo),
   setting('ambiguous_model_names', (config) => config.ambiguousModelNames),
   setting('chat_error_codes', ({ chatErrorCodes }) => chatErrorCodes),
+  setting('stickiness', ({ stickiness }) => stickiness),
   setting('limits.requests_per_minute', ({ limits }) => limits.requestsPerMinute),
   setting('limits.tokens_per_minute', ({ limits }) => limits.tokensPerMinute),
   setting('limits.concurrent_requests', ({ limits }) => limits.concurrentRequests),

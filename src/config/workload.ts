@@ -123,6 +123,7 @@ function misuse(name: WorkloadName, config: ProviderConfig): string | undefined 
   if (key !== undefined && key !== null) {
     return "can't be set together with api_key; set only one of them";
   }
+  if (config.api_keys) return "can't be set together with api_keys; set only one of them";
   if (awsFinders.has(name)) {
     return isSignedByAws(dialect ?? '') ? undefined : 'is for AWS, so it needs the dialect bedrock';
   }

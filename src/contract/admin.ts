@@ -188,6 +188,22 @@ const providerEndpointSchema = inlineRecord({
 });
 export type ProviderEndpointObject = Shape<typeof providerEndpointSchema>;
 
+const providerKeySchema = inlineRecord({
+  name: text('The name in the configuration.'),
+  weight: count(),
+  state: {
+    ...oneOf('available', 'waiting', 'set_aside', 'disabled'),
+    description:
+      '`waiting`: rate limited by the provider, for one model at least, or at its own limit. ' +
+      '`set_aside`: rejected by the provider.',
+  },
+  running_requests: count(),
+  retry_after_seconds: nullable(count('When the key is used or tried again.')),
+  status: nullable(count('The status with which the provider rejected the key.')),
+  message: nullable(text("The provider's message, without secrets.")),
+});
+export type ProviderKeyObject = Shape<typeof providerKeySchema>;
+
 /** The health of a provider. A provider whose endpoints nobody can call has no endpoints here. */
 export const providerStateFields = {
   name: text(),
@@ -195,6 +211,7 @@ export const providerStateFields = {
   circuit,
   recent: nullable(recentCallsSchema),
   endpoints: Type.Array(providerEndpointSchema),
+  keys: Type.Array(providerKeySchema, { description: 'Empty unless `api_keys` is configured.' }),
 };
 const providerStateSchema = inlineRecord(providerStateFields);
 export type ProviderStateObject = Shape<typeof providerStateSchema>;

@@ -15,6 +15,8 @@ export interface RequestInfo {
   readonly parameters: readonly string[];
   /** The end user's ID, as the client sent it. */
   readonly user: string | null;
+  /** The client's `prompt_cache_key`. */
+  readonly promptCacheKey?: string | null;
   /** URLs that the provider may fetch, except the images of a chat. */
   readonly urls?: readonly UrlInput[];
   /** The images of a chat. */

@@ -1,5 +1,5 @@
 import type { Alias } from '../config/aliases.ts';
-import type { Config, Endpoint, Model, Provider } from '../config/config.ts';
+import type { Config, Endpoint, Model, Provider, ProviderKey } from '../config/config.ts';
 import type { SpeechSettings } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { type Caller, type Credential, mayUseModel } from '../core/caller.ts';
@@ -28,6 +28,14 @@ export interface Offer {
    * capacity).
    */
   readonly ownAccount: OwnAccount | null;
+  /** Set if the provider has several keys. Attempts use the offer of one of them. */
+  readonly keys: readonly OfferKey[] | null;
+}
+
+/** One of a provider's keys, and an offer that uses it. */
+export interface OfferKey {
+  readonly key: ProviderKey;
+  readonly offer: Offer;
 }
 
 /** The properties of an offer with a tenant's own provider key. */
@@ -207,7 +215,7 @@ export class WithSingleOffer extends CallableModels {
 }
 
 function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
-  return {
+  const offer: Offer = {
     model,
     provider,
     upstreamModel: endpoint.model,
@@ -218,7 +226,13 @@ function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
     pricing: endpoint.pricing,
     speech: endpoint.speech ?? model.speech,
     ownAccount: null,
+    keys: null,
   };
+  if (!provider.keys) return offer;
+  const keys = provider.keys
+    .filter(({ isDisabled }) => !isDisabled)
+    .map((key) => ({ key, offer: { ...offer, provider: key.provider } }));
+  return { ...offer, keys };
 }
 
 /**
@@ -320,16 +334,12 @@ function ownOffer(
   // The key belongs to the tenant's own URL. If the operator no longer allows such URLs, the key
   // must not be sent to the operator's URL.
   if (baseUrl !== null && !provider.byokBaseUrl) return undefined;
+  // The operator's headers can contain its credential (CVE-2024-37895).
+  const own = { apiKey, keys: undefined, workload: undefined, headers: {} };
   return {
     ...offer,
-    // The operator's headers can contain its credential (CVE-2024-37895).
-    provider: {
-      ...provider,
-      apiKey,
-      workload: undefined,
-      headers: {},
-      baseUrl: baseUrl ?? provider.baseUrl,
-    },
+    provider: { ...provider, ...own, baseUrl: baseUrl ?? provider.baseUrl },
     ownAccount: { credentialVersion, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
+    keys: null,
   };
 }

@@ -115,6 +115,18 @@ export function circuitFamily(states: readonly OfferCircuit[]): Family {
   return { name: 'tollgate_circuit_state', help, type: 'gauge', samples };
 }
 
+/** How many keys of a provider are in each state. Labels are public, so keys aren't named. */
+export function providerKeyFamily(
+  counts: readonly { readonly provider: string; readonly state: string; readonly keys: number }[],
+): Family {
+  const samples = counts.map(({ provider, state, keys }) => ({
+    labels: labels({ provider, state }),
+    value: keys,
+  }));
+  const help = 'Keys of providers with several keys, by state.';
+  return { name: 'tollgate_provider_keys', help, type: 'gauge', samples };
+}
+
 /** Fine enough for delays that a client notices, coarse enough to be cheap. */
 const lagResolutionMs = 20;
 

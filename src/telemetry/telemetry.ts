@@ -6,6 +6,7 @@ import type { GatewayError } from '../core/errors.ts';
 import type { Accounting } from '../money/accounting.ts';
 import type { Catalog } from '../route/catalog.ts';
 import type { Health } from '../route/health.ts';
+import type { KeyStatus, ProviderKeys } from '../route/provider-keys.ts';
 import type { EndedRequest } from './ended-request.ts';
 import {
   accountingFamilies,
@@ -14,6 +15,7 @@ import {
   configFamilies,
   type OfferCircuit,
   ProcessGauges,
+  providerKeyFamily,
 } from './gauges.ts';
 import { type Log, reason } from './log.ts';
 import { gauge, type MetricSource, Metrics } from './prometheus.ts';
@@ -72,7 +74,7 @@ export class Telemetry {
   /** Adds sources that are read at each scrape. */
   addMetricSources(
     accounting: Accounting,
-    health: Health,
+    { health, providerKeys }: { readonly health: Health; readonly providerKeys: ProviderKeys },
     openRequests: () => number,
     configVersions: () => ConfigVersions,
   ): void {
@@ -80,6 +82,7 @@ export class Telemetry {
       () => configFamilies(configVersions()),
       () => accountingFamilies(accounting.state()),
       () => [circuitFamily(this.#catalog ? circuitsOf(this.#catalog, health) : [])],
+      () => [providerKeyFamily(this.#catalog ? keyCounts(this.#catalog, providerKeys) : [])],
       () => [gauge('tollgate_open_requests', 'HTTP requests being processed.', openRequests())],
     );
   }
@@ -97,6 +100,18 @@ export class Telemetry {
   /** Called when a request that this provider didn't read is sent again. */
   requestReplayed(provider: string): void {
     this.#traffic.replayed(provider);
+  }
+
+  keySetAside(
+    provider: string,
+    key: string,
+    { status, message }: { readonly status: number | null; readonly message: string },
+  ): void {
+    this.#log.warn('provider_key_set_aside', { provider, key, status, reason: message });
+  }
+
+  keyRestored(provider: string, key: string): void {
+    this.#log.info('provider_key_restored', { provider, key });
   }
 
   /** Called with a reason when web searches begin to fail, and with null when they recover. */
@@ -177,6 +192,21 @@ function circuitsOf(catalog: Catalog, health: Health): OfferCircuit[] {
       state: health.state(offer),
     })),
   );
+}
+
+const keyStates = ['available', 'waiting', 'set_aside', 'disabled'] as const;
+
+/** Counts the keys of each provider with several keys, by state. */
+function keyCounts(catalog: Catalog, providerKeys: ProviderKeys) {
+  const offers = catalog.callable().flatMap(({ id }) => catalog.offers(id));
+  const providers = new Set(offers.map(({ provider }) => provider));
+  return [...providers].flatMap((provider) => {
+    const statuses = providerKeys.statusesOf(provider);
+    const countOf = (state: KeyStatus['state']) =>
+      statuses.filter((status) => status.state === state).length;
+    if (statuses.length === 0) return [];
+    return keyStates.map((state) => ({ provider: provider.name, state, keys: countOf(state) }));
+  });
 }
 
 /**

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { modelAt, providerNamed, withKeys } from '../../tests/support/offers.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { FailureKind } from '../dialects/dialect.ts';
 import { Catalog, type Offer } from '../route/catalog.ts';
 import { Health } from '../route/health.ts';
+import { KeyRotation, ProviderKeys } from '../route/provider-keys.ts';
 import type { AttemptResult } from './attempt.ts';
 import { type AttemptEntry, openByFor, tryOffers } from './fallback.ts';
 
@@ -28,6 +29,16 @@ const metrics = {
 };
 const answered: AttemptResult = { kind: 'reply', reply: { metrics, write: () => '{}' } };
 
+const nobody = { caller: { tenantId: 't' }, operation: undefined };
+const silent = { keySetAside: () => undefined, keyRestored: () => undefined };
+
+function statesOf(health: Health, keys = new ProviderKeys(silent)) {
+  return {
+    health,
+    providerKeys: { rotationOf: (offer: Offer) => new KeyRotation(keys, offer, null) },
+  };
+}
+
 /** Tries the plan with these results, one per attempt. */
 function tryPlan(
   results: readonly AttemptResult[],
@@ -42,8 +53,8 @@ function tryPlan(
     if (Number.isFinite(openBy)) await Bun.sleep(openBy - performance.now() + 5);
     return results[tried.length - 1] ?? answered;
   };
-  const call = { attempts, clientSignal: client.signal };
-  const opened = tryOffers(plan, tryOffer, health, call, openBy);
+  const call = { attempts, clientSignal: client.signal, ...nobody };
+  const opened = tryOffers(plan, tryOffer, statesOf(health), call, openBy);
   return { opened, tried, attempts, health };
 }
 
@@ -110,8 +121,8 @@ describe('tryOffers', () => {
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
     const full = () => Promise.reject(new GatewayError('service_unavailable', 'No memory.'));
     const { signal: clientSignal } = new AbortController();
-    const call = { attempts: [], clientSignal };
-    await expect(tryOffers(plan, full, health, call, openByFor(plan))).rejects.toThrow(
+    const call = { attempts: [], clientSignal, ...nobody };
+    await expect(tryOffers(plan, full, statesOf(health), call, openByFor(plan))).rejects.toThrow(
       'No memory.',
     );
     expect([health.admit(north), health.admit(north)]).toEqual([true, false]);
@@ -129,5 +140,122 @@ describe('tryOffers', () => {
     const [north] = plan;
     for (let i = 0; north && i < 4; i++) health.failed(north);
     expect(north && health.state(north)).toBe('closed');
+  });
+});
+
+describe('tryOffers at a provider with several keys', () => {
+  const limited = (retryAfterSeconds: number | null): AttemptResult => {
+    const failure = {
+      kind: 'rate_limited',
+      status: 429,
+      message: 'slow',
+      retryAfterSeconds,
+    } as const;
+    return { kind: 'failed', failure };
+  };
+
+  /** Answers each key with its result. Returns what a request to the provider led to. */
+  function provider(results: Record<string, AttemptResult>) {
+    const clock = { now: 1_000_000 };
+    const names = Object.keys(results).filter((name) => name !== 'south');
+    const north = withKeys(providerNamed('north'), names);
+    const vendors = new Map([
+      ['north', north],
+      ['south', providerNamed('south')],
+    ] as const);
+    const offers = new Catalog([model('a/a')], vendors).offers('a/a');
+    const health = new Health(() => clock.now);
+    const keys = new ProviderKeys(silent, () => clock.now);
+    const states = statesOf(health, keys);
+    const send = async () => {
+      const attempts: AttemptEntry[] = [];
+      const { signal: clientSignal } = new AbortController();
+      const used: string[] = [];
+      const tryAt = async (offer: Offer, { provider: at }: Offer) => {
+        const name = north.keys?.find((key) => key.provider === at)?.name ?? offer.provider.name;
+        used.push(name);
+        return results[name] ?? answered;
+      };
+      const openBy = Number.POSITIVE_INFINITY;
+      const call = { attempts, clientSignal, ...nobody };
+      const opened = await tryOffers(offers, tryAt, states, call, openBy).catch(
+        (error: unknown) => error,
+      );
+      return { opened, used, outcomes: attempts.map(({ outcome }) => outcome) };
+    };
+    const circuit = () => offers[0] && health.state(offers[0]);
+    return { send, results, clock, circuit, keys, north };
+  }
+
+  test('uses the next key before the next provider, and skips a key until its Retry-After', async () => {
+    const { send, clock, circuit, results } = provider({ a: limited(30), b: answered });
+    expect(await send()).toMatchObject({
+      opened: { offer: { provider: { name: 'north' } } },
+      used: ['a', 'b'],
+      outcomes: ['rate_limited', 'answered'],
+    });
+    for (let i = 0; i < 10; i++) expect((await send()).used).toEqual(['b']);
+    expect(circuit()).toBe('closed');
+    results.a = answered;
+    clock.now += 30_000;
+    const used = [await send(), await send()].flatMap((sent) => sent.used);
+    expect(used.toSorted()).toEqual(['a', 'b']);
+  });
+
+  test('skips a provider whose keys all wait, without opening its circuit', async () => {
+    const { send, circuit } = provider({ a: limited(30), b: limited(9) });
+    expect((await send()).used).toEqual(['a', 'b', 'south']);
+    for (let i = 0; i < 10; i++) expect((await send()).used).toEqual(['south']);
+    expect(circuit()).toBe('closed');
+  });
+
+  test('reports the shortest wait if all keys of all providers are rate limited', async () => {
+    const limits = { a: limited(30), b: failed('credential'), c: limited(9) };
+    const { send } = provider({ ...limits, south: limited(60) });
+    const error = { status: 429, retryAfterSeconds: 9 };
+    expect((await send()).opened).toMatchObject(error);
+    expect(await send()).toMatchObject({ opened: error, used: ['south'] });
+  });
+
+  test('sets a rejected key aside and tries it again after a minute', async () => {
+    const { send, clock, keys, north, results } = provider({
+      a: failed('credential'),
+      b: answered,
+    });
+    expect((await send()).used).toEqual(['a', 'b']);
+    expect((await send()).used).toEqual(['b']);
+    expect(keys.statusesOf(north)).toMatchObject([
+      { key: { name: 'a' }, state: 'set_aside', retryAfterSeconds: 60, message: 'no' },
+      { key: { name: 'b' }, state: 'available' },
+    ]);
+    const retried = async () => {
+      const sent = [await send(), await send(), await send()];
+      return sent.flatMap(({ used }) => used).filter((name) => name === 'a').length;
+    };
+    clock.now += 60_000;
+    expect(await retried()).toBe(1);
+    // The second wait is twice as long.
+    clock.now += 119_000;
+    expect(await retried()).toBe(0);
+    results.a = answered;
+    clock.now += 1_000;
+    expect(await retried()).toBeGreaterThan(0);
+    expect(keys.statusesOf(north)[0]).toMatchObject({ state: 'available', message: null });
+  });
+
+  test('tries one rejected key per request if the provider rejects all keys', async () => {
+    const rejected = { a: failed('quota'), b: failed('credential'), south: failed('server') };
+    const { send, circuit } = provider(rejected);
+    expect((await send()).used).toEqual(['a', 'b', 'south']);
+    expect((await send()).used).toHaveLength(2);
+    for (let i = 0; i < 3; i++) await send();
+    expect(circuit()).toBe('open');
+  });
+
+  test('tries no other key for an invalid request or a broken server', async () => {
+    const broken = provider({ a: failed('server'), b: failed('server') });
+    expect((await broken.send()).used).toEqual(['a', 'south']);
+    const invalid = provider({ a: failed('request'), b: failed('request') });
+    expect((await invalid.send()).used).toEqual(['a']);
   });
 });

@@ -225,13 +225,18 @@ const headerSecretLengthMin = 8;
 
 /** Returns the texts to redact from a provider's messages: its key and the words in its headers. */
 export function secretsOf(provider: Provider): readonly string[] {
-  const { apiKey, workload, headers } = provider;
+  const { apiKey, keys, workload, headers } = provider;
+  if (keys) return [...new Set(keys.flatMap((key) => secretsOf(key.provider)))].sort(longestFirst);
   const authorizer = apiKey || workload ? preparedFor(provider).authorizer : undefined;
   const ofKey = authorizer?.secrets ?? (apiKey ? [apiKey.reveal()] : []);
   const tokens = Object.values(headers).flatMap((header) => header.reveal().split(/\s+/));
   const secrets = [...ofKey, ...tokens.filter((token) => token.length >= headerSecretLengthMin)];
-  // Longest first, because one secret may begin with another.
-  return secrets.sort((a, b) => b.length - a.length);
+  return secrets.sort(longestFirst);
+}
+
+/** One secret may begin with another. */
+function longestFirst(a: string, b: string): number {
+  return b.length - a.length;
 }
 
 function revealHeaders(headers: Provider['headers']): Record<string, string> {

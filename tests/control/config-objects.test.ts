@@ -106,6 +106,43 @@ describe('configuration objects in the store', () => {
     expect(JSON.stringify(rows)).not.toContain(secret);
   });
 
+  test('keep each of several keys by its name when its label is sent back', async () => {
+    const path = '/providers/scripted';
+    const { api_key: _, ...rest } = provider();
+    const keyOf = (name: string) => ({ name, key: `sk-several-${name}-0123456789` });
+    const api_keys = [keyOf('aaaa'), { ...keyOf('bbbb'), disabled: true }];
+    const created = await send('PUT', path, { ...rest, api_keys });
+    expect(fieldsOf(created.data.config).api_keys).toEqual([
+      { name: 'aaaa', key: '•••6789' },
+      { name: 'bbbb', key: '•••6789', disabled: true },
+    ]);
+    await send('PUT', '/models/acme/scripted', model());
+    const key = '•••6789';
+    const swapped = [
+      { name: 'bbbb', key },
+      { name: 'aaaa', key, disabled: true },
+    ];
+    expect((await send('PATCH', path, { api_keys: swapped })).error).toEqual({});
+    await chat();
+    const { headers } = upstream.requests.at(-1) ?? {};
+    expect(headers?.authorization).toBe('Bearer sk-several-bbbb-0123456789');
+    const { data } = await send('GET', path);
+    const states = objectsIn(data.keys).map(({ name, state }) => [name, state]);
+    expect(states).toEqual([
+      ['bbbb', 'available'],
+      ['aaaa', 'disabled'],
+    ]);
+    const both = await send('PATCH', path, { api_key: secret });
+    expect(both.error).toMatchObject({ param: 'api_keys' });
+    const single = await send('PATCH', path, { api_key: secret, api_keys: null });
+    expect([single.status, fieldsOf(single.data.config).api_keys]).toEqual([200, undefined]);
+    const rows = await gateway.store.database.read
+      .selectFrom('config_objects')
+      .select('document')
+      .execute();
+    expect(JSON.stringify(rows)).not.toContain('several');
+  });
+
   test('do not send a stored secret to another server', async () => {
     await send('PUT', '/providers/scripted', provider());
     const moved = await send('PATCH', '/providers/scripted', { base_url: 'http://127.0.0.1:9/v1' });

@@ -1,4 +1,5 @@
-import type { Model, Provider } from '../../src/config/config.ts';
+import type { Model, Provider, ProviderKey } from '../../src/config/config.ts';
+import { Secret } from '../../src/core/secret.ts';
 import { Catalog, type Offer } from '../../src/route/catalog.ts';
 
 /** Returns a provider that all tenants may use, with a URL that is never called. */
@@ -16,6 +17,20 @@ export function providerNamed(name: string, change: Partial<Provider> = {}): Pro
     quirks: {},
     ...change,
   };
+}
+
+/** Returns the provider with several keys. */
+export function withKeys(
+  provider: Provider,
+  names: readonly string[],
+  change: Partial<ProviderKey> = {},
+): Provider {
+  const keys = names.map((name) => {
+    const withKey = { ...provider, apiKey: new Secret(`sk-${name}-0123456789abcdef`) };
+    const limits = { requestsPerMinute: null, concurrentRequests: null, isDisabled: false };
+    return { name, provider: withKey, weight: 1, ...limits, ...change };
+  });
+  return { ...provider, apiKey: keys[0]?.provider.apiKey ?? null, keys };
 }
 
 interface At {

@@ -82,6 +82,11 @@ class HttpCall implements Call, IncomingRequest {
     return this.request.headers.get(name);
   }
 
+  /** Read on use, because most configurations don't need it. */
+  get sessionId(): string | null {
+    return this.clientHeader('x-session-id');
+  }
+
   /**
    * Reserves memory until the request ends, because a fallback or an estimate may need the body.
    */

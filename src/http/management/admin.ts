@@ -18,6 +18,7 @@ import {
   type BacklogObject,
   type OverviewObject,
   type ProviderEndpointObject,
+  type ProviderKeyObject,
   type ProviderStateObject,
   type RecentCallsObject,
   type TenantCreditsObject,
@@ -30,6 +31,7 @@ import { type TenantSumReads, tenantMonthObject } from '../../records/analytics.
 import { daysOf, monthAround } from '../../records/period.ts';
 import type { Catalog, Offer } from '../../route/catalog.ts';
 import type { CircuitState, Health } from '../../route/health.ts';
+import type { KeyStatus, ProviderKeys } from '../../route/provider-keys.ts';
 import type { AccountingState } from '../../telemetry/gauges.ts';
 import type { RecentCalls } from '../../telemetry/recent-calls.ts';
 import { readManagementBody } from '../body/body.ts';
@@ -167,6 +169,7 @@ function backlogObject(state: AccountingState): BacklogObject {
 interface StateDeps {
   readonly catalog: Catalog;
   readonly health: Pick<Health, 'state' | 'observed'>;
+  readonly providerKeys: Pick<ProviderKeys, 'statusesOf'>;
   /** The outcomes of the latest calls to each provider. */
   readonly recent: { calls(): ReadonlyMap<string, RecentCalls> };
 }
@@ -177,6 +180,7 @@ const worstFirst: readonly CircuitState[] = ['open', 'half_open', 'closed'];
 export function providerStates({
   catalog,
   health,
+  providerKeys,
   recent,
 }: StateDeps): ReadonlyMap<string, ProviderStateObject> {
   const calls = recent.calls();
@@ -191,10 +195,19 @@ export function providerStates({
       circuit: worstFirst.find((state) => circuits.has(state)) ?? 'closed',
       recent: recentCallsObject(calls.get(name)),
       endpoints,
+      keys: served[0] ? providerKeys.statusesOf(served[0].provider).map(providerKeyObject) : [],
     };
     return [name, state] as const;
   });
   return new Map(states);
+}
+
+function providerKeyObject(keyStatus: KeyStatus): ProviderKeyObject {
+  const { key, state, running, retryAfterSeconds, status, message } = keyStatus;
+  return {
+    ...{ name: key.name, weight: key.weight, state, running_requests: running },
+    ...{ retry_after_seconds: retryAfterSeconds, status, message },
+  };
 }
 
 /** Returns null for a provider without recent calls. */

@@ -156,7 +156,8 @@ function ownershipOf({ owner, stored }: ConfigObject, deps: ConfigRouteDeps): Ow
 function providerState(name: string, dialect: unknown, deps: ConfigRouteDeps): ProviderStateObject {
   const known = deps.providerStates().get(name);
   if (known) return known;
-  return { name, dialect: String(dialect ?? ''), circuit: 'closed', recent: null, endpoints: [] };
+  const none = { circuit: 'closed', recent: null, endpoints: [], keys: [] } as const;
+  return { name, dialect: String(dialect ?? ''), ...none };
 }
 
 /** Returns providers that nobody can configure, such as the demo. */

@@ -1,7 +1,7 @@
 import type { CacheIdentity, Operation } from '../../call.ts';
 import { nameLengthMax } from '../../core/bounds.ts';
 import { invalidRequest } from '../../core/errors.ts';
-import { promptTextBytes } from '../../core/prompt.ts';
+import { promptTextBytes, type Turn } from '../../core/prompt.ts';
 import type { Recording } from '../../core/recording.ts';
 import type { ChatRequestInfo } from '../../core/request-info.ts';
 import type { Measured } from '../../core/usage.ts';
@@ -26,6 +26,13 @@ import type { Offer } from '../../route/catalog.ts';
 import { type AttemptContext, type AttemptResult, noMetrics } from '../../upstream/attempt.ts';
 import { attemptChat, droppedFields } from '../../upstream/chat-attempt.ts';
 import type { StreamOutcome } from '../../upstream/stream-answer.ts';
+
+function textOf(turns: readonly Turn[]): string {
+  const texts = turns.flatMap(({ role, parts }) =>
+    parts.map((part) => ('text' in part ? `${role} ${part.text}` : role)),
+  );
+  return texts.join('\n');
+}
 
 /** A chat request in any client dialect. */
 export class ChatOperation implements Operation {
@@ -102,6 +109,12 @@ export class ChatOperation implements Operation {
 
   measureInput(): Measured {
     return this.measure(noMetrics, 'client_disconnected');
+  }
+
+  promptStart(): string {
+    const { turns } = this.#clientRequest.toPrompt();
+    const first = turns.findIndex(({ role }) => role === 'user');
+    return textOf(first === -1 ? turns : turns.slice(0, first + 1));
   }
 
   cacheIdentity(): CacheIdentity {

@@ -127,6 +127,10 @@ export class SearchOperation implements Operation {
     return this.#chat.lostFieldsWith(adapter, offer);
   }
 
+  promptStart(): string {
+    return this.#chat.promptStart();
+  }
+
   /** If the attempt fails, its searches are not charged. */
   tryAt(offer: Offer, context: AttemptContext): Promise<AttemptResult> {
     return this.request.stream ? this.#stream(offer, context) : this.#reply(offer, context);

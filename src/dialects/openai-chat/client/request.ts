@@ -90,6 +90,7 @@ export function readChatRequest(
     usesLongCacheTtl: usesLongCacheTtl(source),
     images,
     user: value.user ?? null,
+    promptCacheKey: value.prompt_cache_key ?? null,
     search,
     skills: value.skills ?? none,
     urls: [

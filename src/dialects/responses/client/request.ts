@@ -83,6 +83,7 @@ export function readResponsesRequest(
     usesLongCacheTtl: usesLongCacheTtl(source),
     images: parts.flatMap(imageIn),
     user: value.user ?? value.safety_identifier ?? null,
+    promptCacheKey: value.prompt_cache_key ?? null,
     search: readSearch(value),
     skills: value.skills ?? [],
     urls: urlsOf(value, items, parts, extraFields),

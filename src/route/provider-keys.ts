@@ -1,0 +1,331 @@
+import type { Provider, ProviderKey } from '../config/config.ts';
+import type { Offer, OfferKey } from './catalog.ts';
+import { type SessionSource, sessionOf, stickyScore } from './stickiness.ts';
+
+// Distributes requests over the keys of a provider. Each process decides by what it has seen.
+
+/** The wait after a 429 that names none. */
+const waitMsDefault = 5_000;
+/** After this time, one request tries a key again that the provider rejected. */
+const setAsideMsFirst = 60_000;
+const setAsideMsMax = 600_000;
+/** How long other requests avoid a rejected key while one request tries it. */
+const probeMs = 30_000;
+const minuteMs = 60_000;
+
+/** A failed attempt, as its key sees it. */
+interface KeyFailure {
+  readonly kind: string;
+  readonly status: number | null;
+  /** The provider's message, without secrets. */
+  readonly message: string;
+  readonly retryAfterSeconds: number | null;
+}
+
+interface SetAside {
+  status: number | null;
+  message: string;
+  /** When one request may try the key again. */
+  until: number;
+  ms: number;
+  isProbed: boolean;
+}
+
+interface KeyState {
+  key: ProviderKey;
+  /** Grows by the weight with each choice and falls by the sum of weights when chosen. */
+  turn: number;
+  running: number;
+  /** The minute that `requests` counts. */
+  minute: number;
+  requests: number;
+  requestsBefore: number;
+  /** Until when the key is rate limited, by upstream model. */
+  readonly waits: Map<string, number>;
+  setAside: SetAside | null;
+}
+
+/** A key as the operator sees it. */
+export interface KeyStatus {
+  readonly key: ProviderKey;
+  readonly state: 'available' | 'waiting' | 'set_aside' | 'disabled';
+  readonly running: number;
+  /** Null if the key is available or disabled. */
+  readonly retryAfterSeconds: number | null;
+  /** Why the key is set aside. */
+  readonly status: number | null;
+  readonly message: string | null;
+}
+
+/** Reports keys that a provider rejects, and those that it accepts again. */
+interface KeyReporter {
+  keySetAside(provider: string, key: string, failure: KeyFailure): void;
+  keyRestored(provider: string, key: string): void;
+}
+
+export class ProviderKeys {
+  readonly #states = new Map<string, KeyState>();
+  readonly #reporter: KeyReporter;
+  readonly #now: () => number;
+
+  constructor(reporter: KeyReporter, now: () => number = () => performance.now()) {
+    this.#reporter = reporter;
+    this.#now = now;
+  }
+
+  /**
+   * Called with each new configuration. The next requests try the rejected keys again. Returns the
+   * providers with each of their keys.
+   */
+  configure(providers: Iterable<Provider>): readonly Provider[] {
+    const names = new Set<string>();
+    const withKeys: Provider[] = [];
+    for (const provider of providers) {
+      withKeys.push(provider);
+      for (const key of provider.keys ?? []) {
+        withKeys.push(key.provider);
+        names.add(nameOf(key));
+        const state = this.#states.get(nameOf(key));
+        if (!state) continue;
+        if (textOf(state.key) !== textOf(key)) this.#states.delete(nameOf(key));
+        else if (state.setAside) state.setAside.until = this.#now();
+        state.key = key;
+      }
+    }
+    for (const name of this.#states.keys()) if (!names.has(name)) this.#states.delete(name);
+    return withKeys;
+  }
+
+  /** Returns the keys to try at an offer for this request. */
+  rotationOf(offer: Offer, request: SessionSource): KeyRotation {
+    return new KeyRotation(this, offer, sessionOf(request, offer.model.stickiness));
+  }
+
+  /**
+   * Chooses a key that hasn't been tried, by session or by weight. If the provider has rejected all
+   * keys, returns the one that is tried next anyway. Returns undefined if the keys left are rate
+   * limited.
+   */
+  take(
+    keys: readonly OfferKey[],
+    model: string,
+    session: number | null,
+    tried: readonly OfferKey[],
+  ): OfferKey | undefined {
+    const now = this.#now();
+    let best: OfferKey | undefined;
+    let highest = Number.NEGATIVE_INFINITY;
+    let sum = 0;
+    for (const candidate of keys) {
+      const { key } = candidate;
+      const state = this.#stateOf(key);
+      if (tried.includes(candidate) || waitMs(state, model, now) > 0) continue;
+      if (state.setAside && state.setAside.until > now) continue;
+      let score = state.turn + key.weight;
+      if (session === null) {
+        sum += key.weight;
+        state.turn = score;
+      } else score = stickyScore(session, nameOf(key), key.weight);
+      if (score <= highest) continue;
+      best = candidate;
+      highest = score;
+    }
+    best ??= tried.length === 0 ? this.#leastRejected(keys, model, now) : undefined;
+    if (best) this.#start(this.#stateOf(best.key), sum, now);
+    return best;
+  }
+
+  /** Returns a rejected key, unless others are only rate limited. */
+  #leastRejected(keys: readonly OfferKey[], model: string, now: number): OfferKey | undefined {
+    if (this.waitSeconds(keys, model, now) !== null) return undefined;
+    const untilOf = ({ key }: OfferKey) => this.#stateOf(key).setAside?.until ?? 0;
+    return keys.toSorted((a, b) => untilOf(a) - untilOf(b))[0];
+  }
+
+  #start(state: KeyState, sum: number, now: number): void {
+    state.turn -= sum;
+    state.running += 1;
+    state.requests += 1;
+    const { setAside } = state;
+    if (!setAside || setAside.until > now) return;
+    setAside.isProbed = true;
+    setAside.until = now + probeMs;
+  }
+
+  /** Called when the request of a taken key has ended. */
+  release({ key }: OfferKey): void {
+    const state = this.#stateOf(key);
+    state.running = Math.max(0, state.running - 1);
+  }
+
+  accepted({ key }: OfferKey): void {
+    const state = this.#stateOf(key);
+    if (!state.setAside) return;
+    state.setAside = null;
+    this.#reporter.keyRestored(key.provider.name, key.name);
+  }
+
+  /** Records a failed attempt. Returns whether another key may succeed. */
+  failed({ key }: OfferKey, model: string, failure: KeyFailure): boolean {
+    const state = this.#stateOf(key);
+    const { kind, status, message, retryAfterSeconds } = failure;
+    const now = this.#now();
+    const { setAside } = state;
+    if (kind === 'credential' || kind === 'quota') {
+      if (!setAside) {
+        const until = now + setAsideMsFirst;
+        state.setAside = { status, message, until, ms: setAsideMsFirst, isProbed: false };
+        this.#reporter.keySetAside(key.provider.name, key.name, failure);
+      } else if (setAside.isProbed) {
+        const ms = Math.min(setAside.ms * 2, setAsideMsMax);
+        state.setAside = { status, message, until: now + ms, ms, isProbed: false };
+      }
+      return true;
+    }
+    // The attempt didn't show whether the provider accepts the key, so the next request tries it.
+    if (setAside?.isProbed) {
+      setAside.isProbed = false;
+      setAside.until = now;
+    }
+    if (kind !== 'rate_limited') return false;
+    const ms = retryAfterSeconds === null ? waitMsDefault : retryAfterSeconds * 1000;
+    state.waits.set(model, now + ms);
+    return true;
+  }
+
+  /** Returns the shortest wait of keys that are only rate limited, or null if there are none. */
+  waitSeconds(keys: readonly OfferKey[], model: string, now = this.#now()): number | null {
+    const waits = keys.flatMap(({ key }) => {
+      const state = this.#stateOf(key);
+      const ms = state.setAside ? 0 : waitMs(state, model, now);
+      return ms > 0 ? [ms] : [];
+    });
+    return waits.length > 0 ? Math.min(...waits) / 1000 : null;
+  }
+
+  statusesOf({ keys = [] }: Provider): readonly KeyStatus[] {
+    return keys.map((key) => this.#statusOf(key, this.#now()));
+  }
+
+  #statusOf(key: ProviderKey, now: number): KeyStatus {
+    const { running, setAside, waits } = this.#stateOf(key);
+    const none = { key, running, retryAfterSeconds: null, status: null, message: null };
+    if (key.isDisabled) return { ...none, state: 'disabled' };
+    if (setAside) {
+      const { status, message, until } = setAside;
+      return {
+        ...none,
+        state: 'set_aside',
+        retryAfterSeconds: inSeconds(until - now),
+        status,
+        message,
+      };
+    }
+    const longest = Math.max(0, ...[...waits.values()].map((until) => until - now));
+    const ms = longest || limitMs(this.#stateOf(key), now);
+    if (ms === 0) return { ...none, state: 'available' };
+    return { ...none, state: 'waiting', retryAfterSeconds: inSeconds(ms) };
+  }
+
+  #stateOf(key: ProviderKey): KeyState {
+    const name = nameOf(key);
+    const known = this.#states.get(name);
+    if (known) return known;
+    const counts = { turn: 0, running: 0, minute: 0, requests: 0, requestsBefore: 0 };
+    const state: KeyState = { key, ...counts, waits: new Map(), setAside: null };
+    this.#states.set(name, state);
+    return state;
+  }
+}
+
+function nameOf({ provider, name }: ProviderKey): string {
+  return `${provider.name}\n${name}`;
+}
+
+function textOf({ provider }: ProviderKey): string | undefined {
+  return provider.apiKey?.reveal();
+}
+
+function inSeconds(ms: number): number {
+  return Math.max(0, Math.ceil(ms / 1000));
+}
+
+/** Returns how long the key can't be used for this model. */
+function waitMs(state: KeyState, model: string, now: number): number {
+  const until = state.waits.get(model) ?? 0;
+  if (until > now) return until - now;
+  if (until > 0) state.waits.delete(model);
+  return limitMs(state, now);
+}
+
+/** How soon to try again if a key has as many requests as it may have at the same time. */
+const busyMs = 1_000;
+
+/** Returns how long the key's own limits forbid another request. */
+function limitMs(state: KeyState, now: number): number {
+  const { concurrentRequests, requestsPerMinute } = state.key;
+  if (concurrentRequests !== null && state.running >= concurrentRequests) return busyMs;
+  if (requestsPerMinute === null) return 0;
+  moveTo(state, Math.floor(now / minuteMs));
+  // Counts the part of the minute before that is less than a minute ago.
+  const elapsedMs = now % minuteMs;
+  const { requests, requestsBefore } = state;
+  const free = requestsPerMinute - requests;
+  if (free <= 0) return minuteMs - elapsedMs;
+  if (requestsBefore === 0) return 0;
+  return Math.max(0, minuteMs * (1 - (free - 1) / requestsBefore) - elapsedMs);
+}
+
+function moveTo(state: KeyState, minute: number): void {
+  if (minute === state.minute) return;
+  state.requestsBefore = minute === state.minute + 1 ? state.requests : 0;
+  state.requests = 0;
+  state.minute = minute;
+}
+
+/** The keys that one request tries at one offer. */
+export class KeyRotation {
+  readonly #keys: ProviderKeys;
+  readonly #offer: Offer;
+  readonly #session: number | null;
+  readonly #tried: OfferKey[] = [];
+
+  constructor(keys: ProviderKeys, offer: Offer, session: number | null) {
+    this.#keys = keys;
+    this.#offer = offer;
+    this.#session = session;
+  }
+
+  /** Takes the next key. Returns the offer with this key, or undefined if there is none. */
+  next(): Offer | undefined {
+    const { keys, upstreamModel } = this.#offer;
+    const key = this.#keys.take(keys ?? [], upstreamModel, this.#session, this.#tried);
+    if (key) this.#tried.push(key);
+    return key?.offer;
+  }
+
+  /** Records that the key answers. Returns a function to call at the end of the answer. */
+  answered(): () => void {
+    const key = this.#tried.at(-1);
+    if (key) this.#keys.accepted(key);
+    return () => this.end();
+  }
+
+  /** Records a failed attempt. Returns whether another key may succeed. */
+  failed(failure: KeyFailure): boolean {
+    const key = this.#tried.at(-1);
+    return key !== undefined && this.#keys.failed(key, this.#offer.upstreamModel, failure);
+  }
+
+  /** Frees the key that was taken last. */
+  end(): void {
+    const key = this.#tried.at(-1);
+    if (key) this.#keys.release(key);
+  }
+
+  /** Returns the shortest wait of the keys that are only rate limited, or null. */
+  waitSeconds(): number | null {
+    const { keys, upstreamModel } = this.#offer;
+    return this.#keys.waitSeconds(keys ?? [], upstreamModel);
+  }
+}
