@@ -135,14 +135,6 @@ function assemble(
   const hasCapacity = [...providers.values()].some(({ shared }) => shared);
   const stickiness = file.stickiness ?? 'session';
   const models = mergeModels(builtin.models, file.models ?? [], providers, stickiness);
-  const publicUrl = file.server?.public_url;
-  if (publicUrl !== undefined && !isValidBaseUrl(publicUrl)) {
-    problems.push({ path: 'server.public_url', message: invalidBaseUrl });
-  } else if (/[^/]/.test(URL.parse(publicUrl ?? '')?.pathname ?? '')) {
-    // The dashboard requests its files and the API at the root of the host.
-    const message = 'must have no path: Tollgate is served at the root of a host';
-    problems.push({ path: 'server.public_url', message });
-  }
   const fromEnvironment = environmentIn(environment, problems);
   const dataDir = file.data_dir ?? './data';
   const inDataDir = (text: string) => new Secret(text.replaceAll('{data_dir}', dataDir));
@@ -151,7 +143,7 @@ function assemble(
       host: file.server?.host ?? '127.0.0.1',
       port: file.server?.port ?? 8080,
       admin: readAdminAddress(file, problems),
-      publicUrl: publicUrl?.replace(/\/+$/, '') ?? null,
+      publicUrl: readPublicUrl(file, problems),
       drainSeconds: file.server?.drain_seconds ?? 600,
       databaseWaitSeconds: file.server?.database_wait_seconds ?? 12,
       trustedProxies: readTrustedProxies(file, problems),
@@ -194,6 +186,18 @@ function assemble(
     ...fromEnvironment,
     source,
   };
+}
+
+function readPublicUrl(file: ConfigFile, problems: ConfigProblem[]): string | null {
+  const publicUrl = file.server?.public_url;
+  if (publicUrl !== undefined && !isValidBaseUrl(publicUrl)) {
+    problems.push({ path: 'server.public_url', message: invalidBaseUrl });
+  } else if (/[^/]/.test(URL.parse(publicUrl ?? '')?.pathname ?? '')) {
+    // The dashboard requests its files and the API at the root of the host.
+    const message = 'must have no path: Tollgate is served at the root of a host';
+    problems.push({ path: 'server.public_url', message });
+  }
+  return publicUrl?.replace(/\/+$/, '') ?? null;
 }
 
 const privateAddressRule =
