@@ -397,7 +397,8 @@ test(
       expect(s3.objects()).toEqual([]);
       const anonymous = await run(['doctor'], { env: { OBJECTS_URL } });
       expect(findingOf(anonymous, '✗', 'objects')).toBe(
-        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+        'Objects on S3 need credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or add ' +
+          'credentials=aws or credentials=aws_instance to the URL.',
       );
       const wrong = { env: { ...env, AWS_SECRET_ACCESS_KEY: 'guessed-secret' } };
       const found = await run(['doctor'], wrong);
