@@ -317,7 +317,7 @@ describe('the response cache', () => {
     expect(again.record.charges.modelCharge).toBe(0);
   });
 
-  test('replays an answer that has no finish reason without adding one', async () => {
+  test('replays a full answer without a finish reason as a complete stream', async () => {
     const message = { role: 'assistant', content: 'Open end' };
     const choices = [{ index: 0, message, finish_reason: null }];
     upstream.script('chat', json(200, { id: 'x', object: 'chat.completion', choices }));
@@ -325,7 +325,7 @@ describe('the response cache', () => {
     const streamed = await send({ stream: true });
     expect(streamed.cache).toBe('HIT');
     expect(streamed.text).toContain('"content":"Open end"');
-    expect(streamed.text).not.toContain('"finish_reason":"stop"');
+    expect(streamed.text).toContain('"finish_reason":"stop"');
     expect(streamed.text).toEndWith('data: [DONE]\n\n');
   });
 });

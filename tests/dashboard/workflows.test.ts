@@ -218,7 +218,7 @@ describe('access', () => {
       await using tab = await open();
       await tab.signIn(gateway.url, (JSON.parse(text) as { key: string }).key);
       await tab.page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-      expect(await menuOf(tab)).toEqual(['Models', 'Playground']);
+      expect(await menuOf(tab)).toEqual(['Models', 'Playground', 'Explain a route']);
       await tab.settled();
       expect(tab.problems).toEqual([]);
     },
@@ -226,13 +226,15 @@ describe('access', () => {
   );
 
   test(
-    'shows only the operator page to the admin token',
+    "shows only the operator's pages to the admin token",
     async () => {
       await using tab = await open();
       const { page } = tab;
       await tab.signIn(gateway.url, gateway.keys.admin);
       await page.getByRole('heading', { level: 1, name: 'Operator' }).waitFor();
-      expect(await menuOf(tab)).toEqual(['Operator']);
+      expect(await menuOf(tab)).toEqual([
+        ...['Operator', 'Configuration', 'Audit log', 'Explain a route'],
+      ]);
       await page.getByRole('button', { name: 'Create a tenant' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill('Acme Ltd');
       await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
