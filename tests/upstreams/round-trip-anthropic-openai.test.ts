@@ -64,11 +64,7 @@ function bodyOf({ body }: UpstreamRequest) {
 
 function throughAnthropic(prompt: Prompt, target: Target): Prompt {
   const { value, source } = bodyOf(anthropicUpstream.write(prompt, target));
-  const read = readAnthropic(readMessagesRequest(value, source));
-  if (!read.json) return read;
-  // Anthropic enforces every schema and has no field that says so.
-  const { strict: _, ...json } = read.json;
-  return { ...read, json };
+  return readAnthropic(readMessagesRequest(value, source));
 }
 
 function throughOpenAi(prompt: Prompt, target: Target): Prompt {
