@@ -21,7 +21,7 @@ import {
   type PriceStrings,
   priceStringsFor,
 } from '../money/price/price-list.ts';
-import { formatDecimal, parseUsd } from '../money/price/usd.ts';
+import { amountDecimals, formatDecimal, parseUsd } from '../money/price/usd.ts';
 import { isoTime } from './period.ts';
 import type { AttemptRecord, RequestRecord } from './request-record.ts';
 
@@ -111,7 +111,7 @@ function tokensOf(usage: Usage): ReceiptTokensObject {
   };
 }
 
-const femtoPerUnit = 1_000_000_000_000_000n;
+const unitsPerCredit = 10n ** BigInt(amountDecimals);
 
 /**
  * Returns the prices of a request. If it made several calls, returns those for the longest prompt.
@@ -159,8 +159,8 @@ function usageByPrice(list: PriceStrings, usage: Usage, { calls = [usage] }: Uni
 /** Adds up the lines of a receipt, and computes by how much the sum is rounded up. */
 export function sumLines(lines: readonly ReceiptLineObject[]) {
   const exact = sumOf(lines);
-  const due = roundedUp(exact, femtoPerUnit);
-  return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * femtoPerUnit - exact) };
+  const due = roundedUp(exact, unitsPerCredit);
+  return { exact: decimalOf(exact), roundedUpBy: decimalOf(due * unitsPerCredit - exact) };
 }
 
 /** Returns the sum of the lines in whole credits, minus the amount that was charged. */
@@ -168,26 +168,26 @@ function notChargedOf(record: RequestRecord, lines: readonly ReceiptLineObject[]
   const { trafficMode, charges, prices } = record;
   const isOwn = trafficMode === 'byok';
   const basisPoints = isOwn ? BigInt(prices?.byok_fee_basis_points ?? 0) : 10_000n;
-  const due = roundedUp(sumOf(lines) * basisPoints, femtoPerUnit * 10_000n);
+  const due = roundedUp(sumOf(lines) * basisPoints, unitsPerCredit * 10_000n);
   return Number(due) - charges[pricedFee[trafficMode]];
 }
 
 function sumOf(lines: readonly ReceiptLineObject[]): bigint {
-  return lines.reduce((sum, { credits }) => sum + femtoOf(credits), 0n);
+  return lines.reduce((sum, { credits }) => sum + exactOf(credits), 0n);
 }
 
 function roundedUp(amount: bigint, unit: bigint): bigint {
   return (amount + unit - 1n) / unit;
 }
 
-/** Formats femto-units as a decimal such as `14.2`; `femtoOf` is the inverse. */
-function decimalOf(femto: bigint): string {
-  return formatDecimal(femto, 15);
+/** Formats an exact number of credits such as `14.2`; `exactOf` is the inverse. */
+function decimalOf(exact: bigint): string {
+  return formatDecimal(exact, amountDecimals);
 }
 
-function femtoOf(decimal: string): bigint {
+function exactOf(decimal: string): bigint {
   const [integer = '', decimals = ''] = decimal.split('.');
-  return BigInt(integer + decimals.padEnd(15, '0'));
+  return BigInt(integer + decimals.padEnd(amountDecimals, '0'));
 }
 
 /** A sentence for each error type in docs/errors.md. */

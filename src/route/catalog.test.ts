@@ -37,7 +37,11 @@ test("Catalog merges an endpoint's quirks with its provider's and prefers its di
   expect(catalog.offers('acme/live')[0]).toMatchObject({
     dialect: 'openai',
     quirks: { developer_role: 'system', output_limit: 'max_completion_tokens' },
-    prices: { prompt: 500_000_000n, completion: 1_000_000_000n, cache_read: 500_000_000n },
+    prices: {
+      prompt: 5_000_000_000_000n,
+      completion: 10_000_000_000_000n,
+      cache_read: 5_000_000_000_000n,
+    },
   });
   expect(catalog.offers('acme/responses')[0]?.dialect).toBe('openai-responses');
 });

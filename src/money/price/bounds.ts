@@ -8,7 +8,7 @@ import {
   maxCost,
 } from './cost.ts';
 import type { PriceList, Prices } from './price-list.ts';
-import type { NanoUsd } from './usd.ts';
+import type { UsdPrice } from './usd.ts';
 
 /**
  * Bounds on what a request may cost, computed before it is sent. A hold doesn't cover the worst
@@ -239,7 +239,7 @@ interface HoldPrices {
  */
 const audioBytesRatio = 10n;
 
-type ReadPrice = (prices: Prices) => NanoUsd;
+type ReadPrice = (prices: Prices) => UsdPrice;
 const standardInputs: readonly ReadPrice[] = [
   ({ cache_read }) => cache_read,
   ({ cache_write }) => cache_write,

@@ -75,10 +75,11 @@ describe('costOf', () => {
         const prices = readPrices({ prompt: dollars(prompt), completion: dollars(completion) });
         const cost = costOf({ ...noUsage, inputTokens, outputTokens }, prices);
         const charge = BigInt(modelCharge(cost, 1_000_000));
-        // In femto-dollars, 10⁹ per credit.
-        const exact = prompt * BigInt(inputTokens) + completion * BigInt(outputTokens);
-        const over = charge * 10n ** 9n - exact;
-        expect(over >= 0n && over < 10n ** 9n).toBe(true);
+        // In units of 10⁻¹⁹ dollars, of which a credit has 10¹³.
+        const tokens = prompt * BigInt(inputTokens) + completion * BigInt(outputTokens);
+        const exact = tokens * 10n ** 4n;
+        const over = charge * 10n ** 13n - exact;
+        expect(over >= 0n && over < 10n ** 13n).toBe(true);
       }),
     );
   });

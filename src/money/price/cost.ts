@@ -8,13 +8,13 @@ import {
 } from '../../core/usage.ts';
 import { priceOf, tokenPrices, unitPrices } from './price-classes.ts';
 import { type PriceList, type Prices, pricesFor } from './price-list.ts';
-import { type FemtoUsd, feeToCredits, perMillion, toCredits } from './usd.ts';
+import { feeToCredits, perMillion, toCredits, type UsdAmount } from './usd.ts';
 
 /**
  * Returns the exact cost of a request at an endpoint's prices. All prompt tokens, cached or not,
  * count toward the length that selects the price tier of the whole request.
  */
-export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): FemtoUsd {
+export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): UsdAmount {
   if (!list.longPrompts) return flatRateCost(usage, list, units);
   let cost = unitCost(usage, units, list);
   for (const call of units.calls ?? [usage]) {
@@ -24,7 +24,7 @@ export function costOf(usage: Usage, list: PriceList, units: Units = noUnits): F
 }
 
 /** Returns the exact cost at prices without tiers. */
-export function flatRateCost(usage: Usage, prices: Prices, units: Units = noUnits): FemtoUsd {
+export function flatRateCost(usage: Usage, prices: Prices, units: Units = noUnits): UsdAmount {
   return tokenCost(usage, prices) + unitCost(usage, units, prices);
 }
 
@@ -32,8 +32,8 @@ export function flatRateCost(usage: Usage, prices: Prices, units: Units = noUnit
 export function maxCostOverTiers(
   list: PriceList,
   promptTokensMax: number,
-  costOfTier: (prices: Prices) => FemtoUsd,
-): FemtoUsd {
+  costOfTier: (prices: Prices) => UsdAmount,
+): UsdAmount {
   let max = costOfTier(list);
   if (!list.longPrompts) return max;
   // Check every reachable tier, not only the last: a tier may raise some prices and lower others.
@@ -46,19 +46,19 @@ export function maxCostOverTiers(
 }
 
 /** Returns the highest cost that any usage up to this maximum can have. */
-export function maxCost(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
+export function maxCost(usageMax: Usage, list: PriceList, units: Units): UsdAmount {
   return list.longPrompts
     ? maxTierCost(usageMax, list, units)
     : flatRateCost(usageMax, list, units);
 }
 
-function maxTierCost(usageMax: Usage, list: PriceList, units: Units): FemtoUsd {
+function maxTierCost(usageMax: Usage, list: PriceList, units: Units): UsdAmount {
   return maxCostOverTiers(list, promptTokens(usageMax), (prices) =>
     flatRateCost(usageMax, prices, units),
   );
 }
 
-function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
+function tokenCost(usage: Usage, prices: Prices): UsdAmount {
   let cost = 0n;
   for (const { name, quantity } of tokenPrices) {
     cost += perMillion(prices[name], quantity(usage, noUnits));
@@ -67,7 +67,7 @@ function tokenCost(usage: Usage, prices: Prices): FemtoUsd {
 }
 
 /** Includes the price of the request itself. */
-function unitCost(usage: Usage, units: Units, prices: Prices): FemtoUsd {
+function unitCost(usage: Usage, units: Units, prices: Prices): UsdAmount {
   let cost = 0n;
   for (const { name, per, quantity } of unitPrices) {
     if (prices[name] > 0n) cost += priceOf(per, prices[name], quantity(usage, units));
@@ -79,7 +79,7 @@ function unitCost(usage: Usage, units: Units, prices: Prices): FemtoUsd {
 const chargeMax = 10_000_000_000_000;
 
 /** Returns the model charge for a cost, rounded up. */
-export function modelCharge(cost: FemtoUsd, creditsPerUsd: number): number {
+export function modelCharge(cost: UsdAmount, creditsPerUsd: number): number {
   return Math.min(chargeMax, toCredits(cost, creditsPerUsd));
 }
 
@@ -92,7 +92,7 @@ export interface BilledAccount {
 /** Returns the model charge for a cost, or the platform fee if the caller pays the provider. */
 export function chargeAt(
   { ownAccount }: BilledAccount,
-  cost: FemtoUsd,
+  cost: UsdAmount,
   creditsPerUsd: number,
 ): number {
   if (!ownAccount) return modelCharge(cost, creditsPerUsd);

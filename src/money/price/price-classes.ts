@@ -1,5 +1,5 @@
 import type { Units, Usage } from '../../core/usage.ts';
-import { type FemtoUsd, type NanoUsd, perMillion, perMinute, perUnit } from './usd.ts';
+import { perMillion, perMinute, perUnit, type UsdAmount, type UsdPrice } from './usd.ts';
 
 /**
  * The price classes of the gateway: what an endpoint can charge for. The configuration, receipts,
@@ -180,7 +180,7 @@ export function perLabel(per: number): string {
 }
 
 /** Returns the exact cost of a quantity at a price for `per` units. */
-export function priceOf(per: PriceClass['per'], price: NanoUsd, quantity: number): FemtoUsd {
+export function priceOf(per: PriceClass['per'], price: UsdPrice, quantity: number): UsdAmount {
   if (per === 1) return perUnit(price, quantity);
   return per === 60 ? perMinute(price, quantity * 1_000) : perMillion(price, quantity);
 }

@@ -13,39 +13,39 @@ describe('readPrices', () => {
       [...names, ...more].map((name, i) => [name, `${i + 1}`]),
     );
     expect(readPrices(priceStrings)).toEqual({
-      prompt: 1_000_000_000n,
-      completion: 2_000_000_000n,
-      cache_read: 3_000_000_000n,
-      cache_write: 4_000_000_000n,
-      request: 5_000_000_000n,
-      image: 6_000_000_000n,
-      output_image: 7_000_000_000n,
-      minute: 8_000_000_000n,
-      characters: 9_000_000_000n,
-      bytes: 10_000_000_000n,
-      cache_write_1h: 11_000_000_000n,
-      audio: 12_000_000_000n,
+      prompt: 10_000_000_000_000n,
+      completion: 20_000_000_000_000n,
+      cache_read: 30_000_000_000_000n,
+      cache_write: 40_000_000_000_000n,
+      request: 50_000_000_000_000n,
+      image: 60_000_000_000_000n,
+      output_image: 70_000_000_000_000n,
+      minute: 80_000_000_000_000n,
+      characters: 90_000_000_000_000n,
+      bytes: 100_000_000_000_000n,
+      cache_write_1h: 110_000_000_000_000n,
+      audio: 120_000_000_000_000n,
     });
   });
 
   test('uses the prompt price for cached input without a price', () => {
     expect(readPrices({ prompt: '2', cache_read: '0' })).toMatchObject({
       cache_read: 0n,
-      cache_write: 2_000_000_000n,
+      cache_write: 20_000_000_000_000n,
     });
   });
 
   test('uses the prompt price for audio input without a price', () => {
-    expect(readPrices({ prompt: '2', cache_read: '1' }).audio).toBe(2_000_000_000n);
+    expect(readPrices({ prompt: '2', cache_read: '1' }).audio).toBe(20_000_000_000_000n);
     expect(readPrices({ prompt: '2', audio: '0' }).audio).toBe(0n);
   });
 
   test('uses the cache-write price for 1-hour cache writes without a price', () => {
     const oneHourPrice = (priceStrings: object) =>
       readPrices({ prompt: '2', ...priceStrings }).cache_write_1h;
-    expect(oneHourPrice({})).toBe(2_000_000_000n);
-    expect(oneHourPrice({ cache_write: '2.5' })).toBe(2_500_000_000n);
-    expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '4' })).toBe(4_000_000_000n);
+    expect(oneHourPrice({})).toBe(20_000_000_000_000n);
+    expect(oneHourPrice({ cache_write: '2.5' })).toBe(25_000_000_000_000n);
+    expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '4' })).toBe(40_000_000_000_000n);
     expect(oneHourPrice({ cache_write: '2.5', cache_write_1h: '0' })).toBe(0n);
   });
 });
@@ -62,7 +62,7 @@ describe('perToken', () => {
   });
 });
 
-const dollar = 1_000_000_000n;
+const dollar = 10_000_000_000_000n;
 const priceStrings = {
   prompt: '2',
   completion: '12',
@@ -78,13 +78,13 @@ describe('readPriceList with tiers', () => {
   const list = readPriceList(priceStrings);
 
   test.each([
-    [0, 2n, 12n, 200_000_000n],
-    [1_000, 2n, 12n, 200_000_000n],
-    [1_001, 4n, 18n, 200_000_000n],
-    [5_000, 4n, 18n, 200_000_000n],
+    [0, 2n, 12n, 2_000_000_000_000n],
+    [1_000, 2n, 12n, 2_000_000_000_000n],
+    [1_001, 4n, 18n, 2_000_000_000_000n],
+    [5_000, 4n, 18n, 2_000_000_000_000n],
     // The second tier keeps the changes of the first one.
-    [5_001, 4n, 18n, 500_000_000n],
-    [10_000_000, 4n, 18n, 500_000_000n],
+    [5_001, 4n, 18n, 5_000_000_000_000n],
+    [10_000_000, 4n, 18n, 5_000_000_000_000n],
   ])('selects the tier of a prompt of %d tokens', (length, prompt, completion, cache_read) => {
     expect(pricesFor(list, length)).toMatchObject({
       prompt: prompt * dollar,

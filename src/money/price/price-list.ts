@@ -5,13 +5,13 @@ import {
   priceStringOf,
   type TokenPriceName,
 } from './price-classes.ts';
-import { formatDecimal, type NanoUsd, parseUsd } from './usd.ts';
+import { amountDecimals, formatDecimal, parseUsd, type UsdPrice } from './usd.ts';
 
 /**
  * What an endpoint charges for each price class, parsed once at startup. A price that isn't set is
  * 0.
  */
-export type Prices = Readonly<Record<PriceName, NanoUsd>>;
+export type Prices = Readonly<Record<PriceName, UsdPrice>>;
 
 /**
  * Parses prices. An unset price defaults to the price of its fallback in `priceClasses`, or to 0.
@@ -21,8 +21,8 @@ export function readPrices(priceStrings: Readonly<Record<string, string | undefi
 }
 
 /** Formats a price per million tokens as dollars per token, as in the model list's `pricing`. */
-export function perToken(perMillion: NanoUsd): string {
-  return formatDecimal(perMillion, 15);
+export function perToken(perMillion: UsdPrice): string {
+  return formatDecimal(perMillion, amountDecimals);
 }
 
 /**

@@ -22,24 +22,25 @@ const priceText = fc
 const quantity = fc.integer({ min: 0, max: 10_000_000_000 });
 const scale = fc.constantFrom(1, 100, 1_000_000, 1_000_000_000);
 
-function nano(text: string): bigint {
-  const price = parseUsd(text);
-  if (price === undefined) throw new Error(`${text} isn't a price.`);
-  return price;
+function price(text: string): bigint {
+  const parsed = parseUsd(text);
+  if (parsed === undefined) throw new Error(`${text} isn't a price.`);
+  return parsed;
 }
 
 describe('parseUsd and formatUsd', () => {
   test.each([
     ['0', 0n],
-    ['1', 1_000_000_000n],
-    ['0.0375', 37_500_000n],
-    ['0.000000001', 1n],
-    ['999999999.999999999', 999_999_999_999_999_999n],
+    ['1', 10_000_000_000_000n],
+    ['0.0375', 375_000_000_000n],
+    ['0.000000001', 10_000n],
+    ['0.0000000000001', 1n],
+    ['999999999999.9999999999999', 9_999_999_999_999_999_999_999_999n],
   ])('parseUsd reads %s exactly', (text, expected) => {
     expect(parseUsd(text)).toBe(expected);
   });
 
-  test.each(['', '.5', '1.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0.0000000001', '0x1', '١'])(
+  test.each(['', '.5', '1.', '-1', '+1', '1e3', '1,5', ' 1', '1 ', '0.00000000000001', '0x1', '١'])(
     'parseUsd rejects %p',
     (text) => {
       expect(parseUsd(text)).toBeUndefined();
@@ -47,18 +48,14 @@ describe('parseUsd and formatUsd', () => {
   );
 
   test('formatUsd omits trailing zeros', () => {
-    expect([0n, 1n, 37_500_000n, 2_000_000_000n, 10_500_000_000n].map(formatUsd)).toEqual([
-      '0',
-      '0.000000001',
-      '0.0375',
-      '2',
-      '10.5',
-    ]);
+    expect(
+      [0n, 1n, 375_000_000_000n, 20_000_000_000_000n, 105_000_000_000_000n].map(formatUsd),
+    ).toEqual(['0', '0.0000000000001', '0.0375', '2', '10.5']);
   });
 
   test('parseUsd reverses formatUsd', () => {
     fc.assert(
-      fc.property(fc.bigInt({ min: 0n, max: 999_999_999_999_999_999n }), (price) => {
+      fc.property(fc.bigInt({ min: 0n, max: 9_999_999_999_999_999_999_999_999n }), (price) => {
         expect(parseUsd(formatUsd(price))).toBe(price);
       }),
     );
@@ -78,7 +75,7 @@ describe('toCredits', () => {
         const { over, under } = fraction(text);
         const exact = over * BigInt(units) * BigInt(creditsPerUsd);
         fc.pre(exact / under / 1_000_000n < BigInt(Number.MAX_SAFE_INTEGER));
-        const credits = toCredits(perMillion(nano(text), units), creditsPerUsd);
+        const credits = toCredits(perMillion(price(text), units), creditsPerUsd);
         expectRoundedUp(credits, exact, under * 1_000_000n);
       }),
     );
@@ -90,12 +87,12 @@ describe('toCredits', () => {
         const { over, under } = fraction(text);
         const exact = over * BigInt(units) * BigInt(creditsPerUsd);
         fc.pre(exact / under < BigInt(Number.MAX_SAFE_INTEGER));
-        expectRoundedUp(toCredits(perUnit(nano(text), units), creditsPerUsd), exact, under);
+        expectRoundedUp(toCredits(perUnit(price(text), units), creditsPerUsd), exact, under);
       }),
     );
   });
 
-  // At $0.006 per minute, 1 second costs 100 credits and 1 nanosecond 100 femto-dollars.
+  // At $0.006 per minute, 1 second costs 100 credits and 1 nanosecond 10⁻¹³ dollars.
   test.each([
     [0, 0],
     [1, 1],
@@ -105,28 +102,28 @@ describe('toCredits', () => {
     [9_999.999_999, 1_000],
     [8_470.000_267_028_809, 848],
   ])('rounds the cost of %d ms of audio up to %d credits', (ms, credits) => {
-    expect(toCredits(perMinute(nano('0.006'), ms), 1_000_000)).toBe(credits);
+    expect(toCredits(perMinute(price('0.006'), ms), 1_000_000)).toBe(credits);
   });
 
-  test('perMinute rounds up to a femto-dollar', () => {
-    expect(perMinute(nano('0.000000001'), 0.000_001)).toBe(1n);
-    expect(perMinute(nano('0.000000001'), 60_000)).toBe(1_000_000n);
+  test('perMinute rounds up to 10⁻¹⁹ dollars', () => {
+    expect(perMinute(price('0.0000000000001'), 0.000_001)).toBe(1n);
+    expect(perMinute(price('0.0000000000001'), 60_000)).toBe(1_000_000n);
     expect(perMinute(0n, 60_000)).toBe(0n);
   });
 
   test('perMinute returns exactly the price for one minute', () => {
-    expect(perMinute(nano('1'), 60_000)).toBe(1_000_000_000_000_000n);
+    expect(perMinute(price('1'), 60_000)).toBe(10_000_000_000_000_000_000n);
   });
 
   test('perMillion and perUnit are exact at the smallest price and return 0 for nothing', () => {
-    expect(perMillion(nano('0.000000001'), 1)).toBe(1n);
-    expect(perUnit(nano('0.000000001'), 1)).toBe(1_000_000n);
-    expect([perMillion(nano('1'), 0), perMillion(0n, 1)]).toEqual([0n, 0n]);
-    expect([perUnit(nano('1'), 0), perUnit(0n, 1)]).toEqual([0n, 0n]);
+    expect(perMillion(price('0.0000000000001'), 1)).toBe(1n);
+    expect(perUnit(price('0.0000000000001'), 1)).toBe(1_000_000n);
+    expect([perMillion(price('1'), 0), perMillion(0n, 1)]).toEqual([0n, 0n]);
+    expect([perUnit(price('1'), 0), perUnit(0n, 1)]).toEqual([0n, 0n]);
   });
 
   test('rounds a sum once rather than each part', () => {
-    const parts = [perMillion(nano('0.15'), 1), perMillion(nano('0.60'), 1)];
+    const parts = [perMillion(price('0.15'), 1), perMillion(price('0.60'), 1)];
     expect(parts.map((part) => toCredits(part, 1_000_000))).toEqual([1, 1]);
     expect(
       toCredits(
@@ -139,11 +136,11 @@ describe('toCredits', () => {
   test('returns 0 for nothing and 1 credit for the smallest amount', () => {
     expect(toCredits(0n, 1_000_000)).toBe(0);
     expect(toCredits(1n, 1_000_000)).toBe(1);
-    expect(toCredits(perMillion(nano('1'), 3), 1_000_000)).toBe(3);
+    expect(toCredits(perMillion(price('1'), 3), 1_000_000)).toBe(3);
   });
 
   test('uses the given rate after a call with another rate', () => {
-    const dollar = perUnit(nano('1'), 1);
+    const dollar = perUnit(price('1'), 1);
     const rates = [1_000_000, 100, 1_000_000];
     expect(rates.map((rate) => toCredits(dollar, rate))).toEqual([1_000_000, 100, 1_000_000]);
     expect(rates.map((rate) => feeToCredits(dollar, 500, rate))).toEqual([50_000, 5, 50_000]);
@@ -153,17 +150,17 @@ describe('toCredits', () => {
 describe('feeToCredits', () => {
   test.each([
     // 5% of 7,998 credits is 399.9.
-    [7_998_000_000_000n, 500, 400],
-    [8_000_000_000_000n, 500, 400],
-    [8_000_000_000_001n, 500, 401],
-    [1_100_000_000n, 500, 1],
+    [79_980_000_000_000_000n, 500, 400],
+    [80_000_000_000_000_000n, 500, 400],
+    [80_000_000_000_000_001n, 500, 401],
+    [11_000_000_000_000n, 500, 1],
     // 150% of 1.2 credits is 1.8, so the fee is 2. Rounding twice would return 3.
-    [1_200_000_000n, 15_000, 2],
+    [12_000_000_000_000n, 15_000, 2],
     [1n, 10_000, 1],
-    [7_998_000_000_000n, 0, 0],
+    [79_980_000_000_000_000n, 0, 0],
     [0n, 500, 0],
   ])(
-    'for %d femto-dollars at %d basis points returns %d credits',
+    'for %d × 10⁻¹⁹ dollars at %d basis points returns %d credits',
     (amount, basisPoints, credits) => {
       expect(feeToCredits(amount, basisPoints, 1_000_000)).toBe(credits);
     },

@@ -1,33 +1,41 @@
 /**
- * Exact money arithmetic. Prices are decimal strings in dollars. Amounts are whole femto-dollars
- * (10⁻¹⁵) as `bigint`, so that a price per million units times any quantity is exact. Each fee is
+ * Exact money arithmetic. Prices are decimal strings in dollars. Amounts are whole units of 10⁻¹⁹
+ * dollars as `bigint`, so that a price per million units times any quantity is exact. Each fee is
  * rounded up to whole credits, only once.
  */
 
-/** Dollars × 10⁹, the unit of prices. */
-export type NanoUsd = bigint;
-/** Dollars × 10¹⁵, the unit of amounts before they are rounded to credits. */
-export type FemtoUsd = bigint;
+/**
+ * Dollars × 10¹³, the unit of prices. List prices have 9 decimals, and a plan's factor has 4, so
+ * that their product is exact.
+ */
+export type UsdPrice = bigint;
+/** Dollars × 10¹⁹, the unit of amounts before they are rounded to credits. */
+export type UsdAmount = bigint;
 
-const femtoPerNano = 1_000_000n;
-const femtoPerUsd = 1_000_000_000_000_000n;
-/** Added before a division by `femtoPerUsd` to round up. */
-const roundUpUsd = femtoPerUsd - 1n;
+export const priceDecimals = 13;
+export const amountDecimals = 19;
+
+const amountPerPrice = 1_000_000n;
+const amountPerUsd = 10_000_000_000_000_000_000n;
+/** Added before a division by `amountPerUsd` to round up. */
+const roundUpUsd = amountPerUsd - 1n;
 /** One basis point is 0.01%. */
 const basisPointsPerUnit = 10_000n;
 
 /**
- * Parses a price: `"0.0375"` becomes 37,500,000n. Returns undefined if it has more than 9 decimals.
+ * Parses a price: `"0.0375"` becomes 375,000,000,000n. Returns undefined if it has more than 13
+ * decimals.
  */
-export function parseUsd(text: string): NanoUsd | undefined {
-  const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
+export function parseUsd(text: string): UsdPrice | undefined {
+  const match = /^(\d{1,12})(?:\.(\d{1,13}))?$/.exec(text);
   if (!match) return undefined;
-  return BigInt(match[1] ?? '0') * 1_000_000_000n + BigInt((match[2] ?? '').padEnd(9, '0'));
+  const decimals = (match[2] ?? '').padEnd(priceDecimals, '0');
+  return BigInt(match[1] ?? '0') * 10_000_000_000_000n + BigInt(decimals);
 }
 
-/** Formats a price: 37,500,000n becomes `"0.0375"`. */
-export function formatUsd(price: NanoUsd): string {
-  return formatDecimal(price, 9);
+/** Formats a price: 375,000,000,000n becomes `"0.0375"`. */
+export function formatUsd(price: UsdPrice): string {
+  return formatDecimal(price, priceDecimals);
 }
 
 /** Formats `scaled` / 10^`decimals` without trailing zeros. */
@@ -37,16 +45,16 @@ export function formatDecimal(scaled: bigint, decimals: number): string {
 }
 
 /** Returns the exact cost of `quantity` units at a price per million units. */
-export function perMillion(price: NanoUsd, quantity: number): FemtoUsd {
+export function perMillion(price: UsdPrice, quantity: number): UsdAmount {
   if (quantity === 0 || price === 0n) return 0n;
-  // Nano-dollars per million units equal femto-dollars per unit.
+  // The price of a million units, in units of prices, is that of one, in units of amounts.
   return price * BigInt(quantity);
 }
 
 /** Returns the exact cost of `quantity` units at a price per unit. */
-export function perUnit(price: NanoUsd, quantity: number): FemtoUsd {
+export function perUnit(price: UsdPrice, quantity: number): UsdAmount {
   if (quantity === 0 || price === 0n) return 0n;
-  return price * BigInt(quantity) * femtoPerNano;
+  return price * BigInt(quantity) * amountPerPrice;
 }
 
 const nsPerMs = 1_000_000;
@@ -54,18 +62,18 @@ const nsPerMinute = 60_000_000_000n;
 
 /**
  * Returns the cost of audio at a price per minute. Durations are rounded to nanoseconds, because
- * providers report seconds such as 8.470000267028809. The result is rounded up to a femto-dollar.
+ * providers report seconds such as 8.470000267028809. The result is rounded up to 10⁻¹⁹ dollars.
  */
-export function perMinute(price: NanoUsd, ms: number): FemtoUsd {
+export function perMinute(price: UsdPrice, ms: number): UsdAmount {
   if (ms === 0 || price === 0n) return 0n;
   const ns = BigInt(Math.round(ms * nsPerMs));
-  return (price * ns * femtoPerNano + nsPerMinute - 1n) / nsPerMinute;
+  return (price * ns * amountPerPrice + nsPerMinute - 1n) / nsPerMinute;
 }
 
 /** Rounds an amount up to whole credits. */
-export function toCredits(amount: FemtoUsd, creditsPerUsd: number): number {
+export function toCredits(amount: UsdAmount, creditsPerUsd: number): number {
   if (amount === 0n) return 0;
-  return Number((amount * rateAsBigint(creditsPerUsd) + roundUpUsd) / femtoPerUsd);
+  return Number((amount * rateAsBigint(creditsPerUsd) + roundUpUsd) / amountPerUsd);
 }
 
 let lastRate = { creditsPerUsd: 0, value: 0n };
@@ -82,8 +90,12 @@ function rateAsBigint(creditsPerUsd: number): bigint {
  * Returns a fee that is a share of an amount, rounded up to whole credits. Takes the exact amount,
  * because a share of rounded credits would be rounded twice.
  */
-export function feeToCredits(amount: FemtoUsd, basisPoints: number, creditsPerUsd: number): number {
-  const divisor = femtoPerUsd * basisPointsPerUnit;
+export function feeToCredits(
+  amount: UsdAmount,
+  basisPoints: number,
+  creditsPerUsd: number,
+): number {
+  const divisor = amountPerUsd * basisPointsPerUnit;
   const fee = amount * BigInt(basisPoints) * rateAsBigint(creditsPerUsd);
   return Number((fee + divisor - 1n) / divisor);
 }

@@ -10,7 +10,7 @@ import {
   textBytes,
 } from '../../money/price/bounds.ts';
 import { chargeAt, costOf, flatRateCost, maxCostOverTiers } from '../../money/price/cost.ts';
-import { type NanoUsd, perUnit, toCredits } from '../../money/price/usd.ts';
+import { perUnit, toCredits, type UsdPrice } from '../../money/price/usd.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 
@@ -23,7 +23,7 @@ export interface SearchUsage {
 }
 
 interface SearchPrices {
-  readonly usdPerSearch: NanoUsd;
+  readonly usdPerSearch: UsdPrice;
   readonly creditsPerUsd: number;
 }
 
@@ -33,7 +33,7 @@ export class SearchBudget {
   readonly creditsPerUsd: number;
   /** Credits held in addition to the request's own hold, including those for offers that failed. */
   extraCredits = 0;
-  readonly #usdPerSearch: NanoUsd;
+  readonly #usdPerSearch: UsdPrice;
 
   constructor(request: ChatRequestInfo, { usdPerSearch, creditsPerUsd }: SearchPrices) {
     this.request = request;

@@ -19,7 +19,7 @@ import { MeteringSink } from '../../dialects/normalize/responses/answer-metrics.
 import { dialects } from '../../dialects/registry.ts';
 import { ChatBounds, textBytes } from '../../money/price/bounds.ts';
 import { estimateNote, isPlausible } from '../../money/price/usage-report.ts';
-import type { NanoUsd } from '../../money/price/usd.ts';
+import type { UsdPrice } from '../../money/price/usd.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { FoundPage } from '../../tools/citations.ts';
 import type { SearchEngine } from '../../tools/search-engine.ts';
@@ -46,7 +46,7 @@ export interface WebSearchDeps {
   readonly engine: SearchEngine;
   readonly callsMax: number;
   readonly resultsMax: number;
-  readonly usdPerSearch: NanoUsd;
+  readonly usdPerSearch: UsdPrice;
   readonly creditsPerUsd: number;
   /** Whether a client that disconnects pays the input of the round that was running. */
   readonly chargesAbandonedInput: boolean;
