@@ -103,7 +103,7 @@ function creationMicroseconds(): number {
 
 async function createWallet(store: Store): Promise<void> {
   const now = Date.now();
-  const limits = { requestsPerMinute: null, concurrentRequests: null };
+  const limits = { requestsPerMinute: null, concurrentRequests: null, plan: null };
   const tenant = { id: 'default', name: 'Bench', disabled: false, ...limits };
   await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
   const grant = { tenantId: 'default', amount: 10 ** 14, note: 'bench', idempotencyKey: null, now };

@@ -58,7 +58,7 @@ export function settlement(journalNumber?: number): Settlement {
 
 export async function createWallet(store: Store): Promise<void> {
   const now = Date.now();
-  const limits = { requestsPerMinute: null, concurrentRequests: null };
+  const limits = { requestsPerMinute: null, concurrentRequests: null, plan: null };
   const tenant = { id: tenantId, name: 'Bench', disabled: false, ...limits };
   await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
   await store.creditStore.change({

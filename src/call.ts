@@ -29,6 +29,8 @@ export interface Call {
   readonly clientSignal: AbortSignal;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
+  /** When a job was created, whose prices apply to this piece. Otherwise, `receivedAt` counts. */
+  readonly pricedAt?: number;
   /** Milliseconds on the monotonic clock, for durations. */
   readonly startedAt: number;
   /** The client's `traceparent` header. The spans of this call's attempts continue that trace. */

@@ -14,6 +14,7 @@ const tenant: Tenant = {
   disabled: false,
   requestsPerMinute: 60,
   concurrentRequests: 4,
+  plan: null,
   createdAt: start,
   updatedAt: start,
 };

@@ -221,6 +221,7 @@ function toKnownKey({ key, tenant, secretExpiresAt }: Omit<KeyMatch, 'hash'>): K
     requestsPerMinute: lowest(key.requestsPerMinute, tenant.requestsPerMinute),
     tenantRequestsPerMinute: tenant.requestsPerMinute,
     concurrentRequests: tenant.concurrentRequests,
+    plan: tenant.plan,
     cacheMode: key.cacheMode,
     limitCredits: key.limitCredits,
     limitReset: key.limitReset,

@@ -48,6 +48,7 @@ export async function firstStart(
     disabled: false,
     requestsPerMinute: null,
     concurrentRequests: null,
+    plan: null,
     createdAt: now,
     updatedAt: now,
   });

@@ -12,6 +12,8 @@ export interface Tenant {
   readonly requestsPerMinute: number | null;
   /** Null means the operator's default. */
   readonly concurrentRequests: number | null;
+  /** The name of the plan whose prices the tenant pays. Null means the default plan. */
+  readonly plan: string | null;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -51,7 +53,7 @@ export const unrestricted = {
 } as const;
 
 export type TenantChange = Partial<
-  Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests'>
+  Pick<Tenant, 'name' | 'disabled' | 'requestsPerMinute' | 'concurrentRequests' | 'plan'>
 >;
 
 export type KeyChange = Partial<

@@ -1,7 +1,7 @@
 import { changeWithRecall } from '../auth/management/credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault, wrongKey } from '../auth/vault.ts';
-import { listedModels } from '../config/config.ts';
+import { type Config, listedModels } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
@@ -9,7 +9,7 @@ import { ConfigVault } from '../control/config-vault.ts';
 import { demoModels } from '../demo/models.ts';
 import { walletName } from '../money/ledger.ts';
 import { StoreClock } from '../store/clock.ts';
-import { openStore } from '../store/open.ts';
+import { openStore, type Store } from '../store/open.ts';
 import { knownSecretKeys, secretKeysOf } from '../store/secret-key.ts';
 import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
@@ -35,6 +35,13 @@ function print(text: string): Promise<void> {
   // flush() rejects with this error later. Until then, it must not count as unhandled.
   printed.catch(() => undefined);
   return promise;
+}
+
+/** Returns the plans of the file and of the store. */
+async function planNames({ plans }: Config, { configObjects }: Store): Promise<readonly string[]> {
+  const { objects } = await configObjects.read();
+  const stored = objects.filter(({ kind }) => kind === 'plan');
+  return [...plans.keys(), ...stored.map(({ name }) => name)];
 }
 
 /** Connects commands to this process: its streams, clock, configuration, and store. */
@@ -91,6 +98,7 @@ export const commandEnvironment: CommandEnvironment = {
         return provider && testProvider(provider, providerTestMs);
       },
       providers: config.providers,
+      plans: () => planNames(config, store),
       vault: openVault,
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       rejectionReason: rejectionReasonBy(

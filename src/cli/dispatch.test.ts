@@ -74,6 +74,7 @@ async function tollgate(...args: string[]) {
       opened++;
       return {
         now,
+        plans: () => ['pro'],
         directory,
         credentials,
         providers: new Map([

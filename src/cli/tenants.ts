@@ -15,6 +15,7 @@ const unrestricted = 'default';
 const limits = {
   'requests-per-minute': { value: '<n>', summary: "Rate limit of all the tenant's keys together" },
   'concurrent-requests': { value: '<n>', summary: 'Maximum number of concurrent requests' },
+  plan: { value: '<name>', summary: 'The plan whose prices the tenant pays' },
 } as const;
 
 const list: Command = {
@@ -91,7 +92,7 @@ const rename: Command = {
 
 const change: Command = {
   name: 'change',
-  summary: `Change a tenant's limits; "${unrestricted}" removes one`,
+  summary: `Change a tenant's limits or plan; "${unrestricted}" removes one`,
   positional: '<tenant id>',
   options: limits,
   requiresOneOf: Object.keys(limits),
@@ -127,11 +128,12 @@ export const tenants: Topic = {
 
 /** Returns the API's request body with a field for each option that is set. */
 function limitsIn(args: Args): Record<string, unknown> {
-  const orNull = (name: keyof typeof limits) =>
+  const orNull = (name: 'requests-per-minute' | 'concurrent-requests') =>
     args.text(name) === unrestricted ? null : args.number(name);
   return definedFields({
     requests_per_minute: orNull('requests-per-minute'),
     concurrent_requests: orNull('concurrent-requests'),
+    plan: args.text('plan') === unrestricted ? null : args.text('plan'),
   });
 }
 
@@ -155,6 +157,7 @@ async function print(context: Context, tenant: TenantFields, sentence?: string):
       'credits held': credits.held,
       'requests per minute': tenant.requests_per_minute ?? unrestricted,
       'concurrent requests': tenant.concurrent_requests ?? unrestricted,
+      plan: tenant.plan ?? unrestricted,
       created: tenant.created_at,
       updated: tenant.updated_at,
     }),

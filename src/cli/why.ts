@@ -1,12 +1,12 @@
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
-import type { ReceiptLineObject, ReceiptObject } from '../contract/receipt.ts';
+import type { MarginObject, ReceiptLineObject, ReceiptObject } from '../contract/receipt.ts';
 import { notFound } from '../core/errors.ts';
 import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
 import { perLabel } from '../money/price/price-classes.ts';
 import { findInAnyProcess } from '../records/customer-log.ts';
-import { attemptObject, receiptObject, sumLines } from '../records/receipt.ts';
+import { attemptObject, marginObject, receiptObject, sumLines } from '../records/receipt.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
 import { type Cell, fields, formatCount, printJson, table } from './output.ts';
@@ -41,6 +41,7 @@ async function explainRequest(context: Context): Promise<void> {
   const receipt = {
     ...receiptObject(record, creditsPerUsd),
     attempts: record.attempts.map(attemptObject),
+    margin: marginObject(record, creditsPerUsd),
   };
   const caller = await callerOf(services, record);
   if (args.has('json')) return printJson(context, { data: { ...receipt, ...caller } });
@@ -49,6 +50,8 @@ async function explainRequest(context: Context): Promise<void> {
     attemptTable(receipt),
     receipt.tokens.total === 0 ? null : fields(tokenFields(receipt)),
     bill(receipt),
+    marginTable(receipt.margin),
+    pricesFrom(receipt),
     longPrompt(receipt),
     receipt.billing_note,
   ];
@@ -169,6 +172,23 @@ function bill(receipt: ReceiptObject): string {
   ]);
   if (!isOwn) return charge;
   return `${columns('AT LIST PRICE', [...listed, ['total', '', exact]])}\n\n${charge}`;
+}
+
+/** Shows list price, margin, and charge before it is rounded up. */
+function marginTable(margin: MarginObject | null): string | null {
+  if (margin === null) return null;
+  const { plan, factor_basis_points: factor, surcharge } = margin;
+  const added = Object.entries(surcharge).map(([name, price]) => `$${price} on ${name}`);
+  const detail = [`${factor / 100}% of the list price`, ...added].join(' + ');
+  return columns('CREDITS', [
+    ['at list price', '', margin.list],
+    [`margin of the plan "${plan}"`, detail, margin.margin],
+    ['total', '', margin.charge],
+  ]);
+}
+
+function pricesFrom({ prices_from: from }: ReceiptObject): string | null {
+  return from === null ? null : `These prices apply since ${from}.`;
 }
 
 function feeLabel(name: FeeName): string {

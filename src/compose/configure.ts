@@ -4,7 +4,8 @@ import { withDemo, withDisabledDemo } from '../demo/models.ts';
 import type { Route } from '../http/routes.ts';
 import { Admission } from '../limits/admission.ts';
 import { ReadRate } from '../limits/read-rate.ts';
-import { Catalog, withProviderKeys } from '../route/catalog.ts';
+import { Catalog } from '../route/catalog.ts';
+import { createCatalogOf } from '../route/priced-catalogs.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { createRoutes } from './routes.ts';
 import type { SharedServices } from './shared-services.ts';
@@ -30,13 +31,8 @@ export function configure(
   for (const { apiKey } of services.providerKeys.configure(providers.values()))
     if (apiKey) knownCredentials.add(apiKey.reveal());
   const catalog = new Catalog(models, providers, config.ambiguousModelNames, config.aliases);
-  const withCredentials = withProviderKeys(catalog, config.billing.byokFeeBasisPoints);
-  const catalogOf = (tenantId: string) => {
-    const credentials = vault.credentialsOf(tenantId);
-    return credentials instanceof Promise
-      ? credentials.then(withCredentials)
-      : withCredentials(credentials);
-  };
+  const credentialsOf = vault.credentialsOf.bind(vault);
+  const catalogOf = createCatalogOf({ config, models, providers, credentialsOf });
   // A tenant may use at most half of the budget. With room for four bodies, even a single tenant
   // can send two bodies of the maximum size, however little memory there is.
   const { bodyBytes, bodyMemoryBytes } = config.limits;

@@ -145,7 +145,8 @@ function inferenceRoutes(deps: RouteDeps, chat: ChatDeps): Route[] {
 }
 
 /** Returns the dependencies of the routes that manage keys, credits, and tenants. */
-function managementDepsOf({ store, accounting, authenticator, changes, now }: RouteDeps) {
+function managementDepsOf(deps: RouteDeps) {
+  const { config, store, accounting, authenticator, changes, now } = deps;
   return {
     directory: store.directory,
     credits: settledCreditStore(store.creditStore, accounting, (tenantId) =>
@@ -156,6 +157,7 @@ function managementDepsOf({ store, accounting, authenticator, changes, now }: Ro
         accounting.readSettled(() => store.keySpending.spent(...args), args[0]),
     },
     now,
+    plans: () => config.plans.keys(),
     markUsed: () => authenticator.markUsed(),
     // The change is committed. If this check fails, the next periodic check detects the change.
     applyChanges: () => changes.check().catch(() => undefined),
@@ -169,7 +171,7 @@ async function explain(operation: Operation, requestedBy: RequestedBy, deps: Rou
   rejectPrivateUrls(operation.request.urls, addressPolicy);
   await stages.resolveModels(requestedBy, operation);
   return explainRoute(operation, caller, {
-    catalog: await catalogOf(caller.tenantId),
+    catalog: await catalogOf(caller, Date.now()),
     ...{ health, supports: supportsParameter, creditsPerUsd: config.creditsPerUsd },
   });
 }
@@ -183,6 +185,7 @@ function controlRoutes(deps: RouteDeps): Route[] {
       ...{ store: store.configObjects, audit: store.auditLog },
       vault: () => live.vault,
       base: () => live.base,
+      current: () => config,
       now,
       // The change is committed. If this check fails, the next periodic check detects the change.
       changed: () => changes.check().catch(() => undefined),

@@ -65,9 +65,9 @@ export function createStages(deps: StageDeps): Stages {
       running.started(runningRequest(call, operation));
       return findReplay(call, operation, replayDeps);
     },
-    plan({ caller }, operation) {
+    plan({ caller, receivedAt, pricedAt = receivedAt }, operation) {
       rejectPrivateUrls(operation.request.urls, addressPolicy);
-      const callable = catalogOf(caller.tenantId);
+      const callable = catalogOf(caller, pricedAt);
       const context = { health, supports: supportsParameter };
       return callable instanceof Promise
         ? callable.then((catalog) => planOperation(operation, caller, { ...context, catalog }))

@@ -1,6 +1,7 @@
 import type { CacheMode } from '../core/caller.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
+import type { Margin } from '../money/price/margin.ts';
 import type { Alias } from './aliases.ts';
 import type { Bootstrap, S3Credentials, Tracing } from './environment.ts';
 import type {
@@ -64,6 +65,8 @@ export interface Config {
   };
   readonly billing: {
     readonly byokFeeBasisPoints: number;
+    /** The plan of tenants without a plan. Null: they pay list prices. */
+    readonly defaultPlan: string | null;
     readonly durability: 'journal' | 'fsync';
     /** What a client pays that disconnects while the provider is processing its request. */
     readonly abandoned: 'input' | 'free';
@@ -80,6 +83,8 @@ export interface Config {
   };
   readonly tracing: Tracing | null;
   readonly webSearch: WebSearch | null;
+  /** What tenants pay compared to list prices, by name. */
+  readonly plans: ReadonlyMap<string, Plan>;
   readonly providers: ReadonlyMap<string, Provider>;
   readonly models: readonly Model[];
   readonly aliases: readonly Alias[];
@@ -111,6 +116,11 @@ export interface StoredDocument {
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
+}
+
+export interface Plan extends Margin {
+  /** Null: `billing.byok_fee_basis_points`. */
+  readonly byokFeeBasisPoints: number | null;
 }
 
 export interface WebSearch {
@@ -164,6 +174,17 @@ export interface ProviderKey {
 
 export interface Endpoint extends Omit<EndpointConfig, 'priority' | 'pricing'> {
   readonly priority: number;
+  /** The prices before the first change. */
+  readonly pricing: PricingConfig;
+  /** Earlier and scheduled price changes, in ascending order of time. */
+  readonly priceChanges?: readonly PriceChange[];
+}
+
+export interface PriceChange {
+  /** Epoch milliseconds. */
+  readonly from: number;
+  /** The start as written, which is part of the name of the price. */
+  readonly fromText: string;
   readonly pricing: PricingConfig;
 }
 

@@ -5,6 +5,7 @@ import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
 import { modelSchema } from './model-schema.ts';
+import { planNamePattern, planSchema, priceSchema, priceTime } from './price-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 import { providerSchema } from './provider-schema.ts';
 import { settings } from './settings.ts';
@@ -35,6 +36,8 @@ export interface ConfigKind {
   destinationOf(document: JsonObject): string;
   /** Returns a problem that only matters outside the file, whose author can read every variable. */
   problemOf?(name: string, document: JsonObject): ConfigProblem | undefined;
+  /** Returns the time from which on an object can't be changed, in epoch milliseconds. */
+  lockedFrom?(name: string): number;
   /** Completes a request's document with what its path says. */
   complete(name: string, document: JsonObject): JsonObject;
   /** Returns the objects that a file has. Their documents may be invalid. */
@@ -163,11 +166,85 @@ const alias: ConfigKind = {
   builtIn: () => new Map(),
 };
 
+const price: ConfigKind = {
+  noun: 'price',
+  plural: 'prices',
+  pathParameter: ':name{.+}',
+  schemaOf: (name) => (readPriceName(name) ? priceSchema : undefined),
+  nameProblem: () =>
+    'The name of a price must have the form <model>@<provider>@<time>, with a time such as ' +
+    '2026-12-01T00:00:00Z.',
+  secrets: [],
+  destinationOf: () => '',
+  problemOf: (name, document) => {
+    for (const [field, value] of Object.entries(readPriceName(name) ?? {})) {
+      if (document[field] === value) continue;
+      return { path: field, message: `must be "${value}", as in the path, or be left out` };
+    }
+    return undefined;
+  },
+  lockedFrom: (name) => Date.parse(readPriceName(name)?.from ?? ''),
+  complete: (name, document) => ({ ...readPriceName(name), ...document }),
+  objectsIn: ({ prices }) =>
+    new Map(objectsIn(prices).map((document) => [priceName(document), document])),
+  addTo: (file, _, document) => {
+    const prices = Array.isArray(file.prices) ? file.prices : [];
+    return { file: { ...file, prices: [...prices, document] }, path: `prices[${prices.length}]` };
+  },
+  builtIn: () => new Map(),
+};
+
+/** Returns the name of a price. One without a start time can only be in a file. */
+export function priceName({ model: id, provider: at, from }: JsonObject): string {
+  return from === undefined ? `${id}@${at}` : `${id}@${at}@${from}`;
+}
+
+const priceNamePattern = /^(?<model>[^@\s]+)@(?<provider>[^@\s]+)@(?<from>[^@\s]+)$/;
+
+interface PriceName {
+  readonly model: string;
+  readonly provider: string;
+  readonly from: string;
+}
+
+function readPriceName(name: string): PriceName | undefined {
+  const {
+    model: id = '',
+    provider: at = '',
+    from = '',
+  } = priceNamePattern.exec(name)?.groups ?? {};
+  if (!Check(priceTime, from) || Number.isNaN(Date.parse(from))) return undefined;
+  return { model: id, provider: at, from };
+}
+
+const plan: ConfigKind = {
+  noun: 'plan',
+  plural: 'plans',
+  pathParameter: ':name',
+  schemaOf: (name) => (new RegExp(planNamePattern).test(name) ? planSchema : undefined),
+  nameProblem: () =>
+    'The name of a plan must be 1 to 63 letters, digits, "-", "_", and ".", starting with a ' +
+    'letter or digit.',
+  secrets: [],
+  destinationOf: () => '',
+  complete: (_, document) => document,
+  objectsIn: ({ plans }) => new Map(entriesOf(plans)),
+  addTo: (file, name, document) => ({
+    file: { ...file, plans: { ...fieldsOf(file.plans), [name]: document } },
+    path: `plans.${name}`,
+  }),
+  builtIn: () => new Map(),
+};
+
 /** In the order in which the objects are added to a file's data. */
-export const configKinds = { setting, provider, model, alias } as const satisfies Record<
-  string,
-  ConfigKind
->;
+export const configKinds = {
+  setting,
+  provider,
+  model,
+  alias,
+  price,
+  plan,
+} as const satisfies Record<string, ConfigKind>;
 export type KindName = keyof typeof configKinds;
 export const kindNames = Object.keys(configKinds) as readonly KindName[];
 

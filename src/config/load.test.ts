@@ -70,8 +70,8 @@ describe('loadConfig without settings', () => {
       bodyMemoryBytes: null,
     });
     expect(config.cache).toEqual({ mode: 'auto', ttlSeconds: 300, maxBytes: 268_435_456 });
-    const billing = { byokFeeBasisPoints: 500, durability: 'journal', abandoned: 'input' };
-    expect<object>(config.billing).toEqual(billing);
+    const charging = { durability: 'journal', abandoned: 'input', defaultPlan: null };
+    expect<object>(config.billing).toEqual({ ...charging, byokFeeBasisPoints: 500 });
     expect(config.bootstrap.credits).toBe(10_000_000);
     expect(config.webSearch).toBeNull();
   });

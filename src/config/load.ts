@@ -9,6 +9,7 @@ import type { Config, ListenAddress, StoredDocument } from './config.ts';
 import { readBootstrap, readS3Credentials, readSecretKey, readTracing } from './environment.ts';
 import { mergeModels, mergeProviders } from './merge.ts';
 import { modelProblems } from './model-problems.ts';
+import { problemsOfPrices, withPrices } from './prices.ts';
 import { type ConfigProblem, ConfigProblems } from './problems.ts';
 import {
   type ConfigText,
@@ -81,6 +82,7 @@ export function loadConfig(
   const models = isObject(merged) ? merged.models : [];
   moreProblems.push(
     ...modelProblems(models, providersOf(config, merged), keylessIn(config), isBroken),
+    ...problemsOfPrices(isObject(merged) ? merged.prices : [], config.models, isBroken),
   );
   // An invalid field was dropped above, so it looks missing now. Don't report it twice.
   problems.push(...moreProblems.filter(({ path }) => !broken.includes(path)));
@@ -174,6 +176,7 @@ function assemble(
     },
     billing: {
       byokFeeBasisPoints: file.billing?.byok_fee_basis_points ?? 500,
+      defaultPlan: file.billing?.default_plan ?? null,
       durability: file.billing?.durability ?? 'journal',
       abandoned: file.billing?.abandoned ?? 'input',
     },
@@ -181,7 +184,7 @@ function assemble(
     logs: { keepDays: file.logs?.keep_days ?? null, requests: file.logs?.requests ?? true },
     webSearch: readWebSearch(file, problems),
     providers,
-    models,
+    ...withPrices(file, models, problems),
     aliases: readAliases(file.aliases ?? {}, new Set(models.map(({ id }) => id)), problems),
     ...fromEnvironment,
     source,

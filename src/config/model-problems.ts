@@ -58,7 +58,7 @@ function unknownProvider(
   return { path, message: message + hint, variable };
 }
 
-function priceProblems(
+export function priceProblems(
   features: readonly unknown[],
   pricing: unknown = {},
   path: string,

@@ -32,7 +32,7 @@ const longPromptSchema = Type.Object(
 const longPromptsMax = 10;
 
 /** US dollars as decimal text. Prices of tokens, characters, and bytes are per million. */
-const pricingSchema = strictObject({
+export const pricingSchema = strictObject({
   ...mapPrices(priceNames, () => usd()),
   long_prompts: Type.Array(longPromptSchema, { minItems: 1, maxItems: longPromptsMax }),
 });

@@ -4,6 +4,7 @@ import { cacheModes } from '../core/caller.ts';
 import { integer, nullable, oneOf } from '../core/schema.ts';
 import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
 import { modelSchema, stickiness } from './model-schema.ts';
+import { planNamePattern, planSchema, priceSchema } from './price-schema.ts';
 import { providerSchema } from './provider-schema.ts';
 import { httpUrl, secretText, strictObject, usd } from './schema-fields.ts';
 
@@ -57,6 +58,7 @@ export const configFileSchema = strictObject({
   }),
   billing: strictObject({
     byok_fee_basis_points: integer(0, 100_000),
+    default_plan: nullable(Type.String({ minLength: 1 })),
     durability: oneOf('journal', 'fsync'),
     abandoned: oneOf('input', 'free'),
   }),
@@ -85,6 +87,10 @@ export const configFileSchema = strictObject({
   models: Type.Array(modelSchema),
   aliases: Type.Record(Type.String({ pattern: aliasNamePattern }), aliasSchema, {
     expected: 'a section with names without spaces, such as "fast: { models: […] }"',
+  }),
+  prices: Type.Array(priceSchema),
+  plans: Type.Record(Type.String({ pattern: planNamePattern }), planSchema, {
+    expected: 'a section with the names of plans, such as "pro: { factor_basis_points: 12000 }"',
   }),
 });
 

@@ -43,6 +43,7 @@ export const settings: ReadonlyMap<string, Setting> = new Map([
   setting('limits.body_memory_bytes', ({ limits }) => limits.bodyMemoryBytes),
   setting('cache.mode', ({ cache }) => cache.mode),
   setting('billing.byok_fee_basis_points', ({ billing }) => billing.byokFeeBasisPoints),
+  setting('billing.default_plan', ({ billing }) => billing.defaultPlan),
   setting('billing.abandoned', ({ billing }) => billing.abandoned),
   setting('tools.web_search', ({ webSearch }) => webSearch && webSearchDocument(webSearch)),
 ]);

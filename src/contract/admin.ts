@@ -29,6 +29,12 @@ export const tenantIdPattern = '^[a-z0-9][a-z0-9_-]{0,62}$';
 const tenantLimits = {
   requests_per_minute: optional(countField(1)),
   concurrent_requests: optional(countField(1)),
+  plan: optional(
+    Type.String({
+      ...lineField(1, 63),
+      description: 'The plan whose prices the tenant pays. Null means `billing.default_plan`.',
+    }),
+  ),
 };
 
 export const newTenantSchema = record('NewTenant', {
@@ -94,6 +100,7 @@ const tenantFields = {
   disabled: Type.Boolean(),
   requests_per_minute: nullable(count()),
   concurrent_requests: nullable(count()),
+  plan: nullable(text('Null means `billing.default_plan`.')),
   created_at: time(),
   updated_at: time(),
 };

@@ -1,6 +1,7 @@
 import { type TSchema, Type } from 'typebox';
 import { aliasSchema } from '../config/alias-schema.ts';
-import { modelSchema } from '../config/model-schema.ts';
+import { modelSchema, pricingSchema } from '../config/model-schema.ts';
+import { planSchema, priceSchema } from '../config/price-schema.ts';
 import { providerSchema } from '../config/provider-schema.ts';
 import { nullable, oneOf } from '../core/schema.ts';
 import { providerStateFields } from './admin.ts';
@@ -56,6 +57,24 @@ const aliasResource = record('Alias', {
   name: text(),
   ...ownership,
   config: withLabels(aliasSchema),
+});
+
+const priceResource = record('Price', {
+  name: text(),
+  model: text(),
+  provider: text(),
+  state: oneOf('past', 'in_force', 'scheduled'),
+  from: nullable(time('Null for the prices before the first change.')),
+  until: nullable(time('The start of the next price.')),
+  pricing: withLabels(pricingSchema),
+  ...ownership,
+});
+export type PriceObject = Shape<typeof priceResource>;
+
+const planResource = record('Plan', {
+  name: text(),
+  ...ownership,
+  config: withLabels(planSchema),
 });
 
 const settingResource = record('Setting', {
@@ -200,6 +219,27 @@ export const configDocs = {
     change: { description: 'Our default' },
     resource: aliasResource,
   }),
+  price: docsOf({
+    noun: 'price',
+    title: 'PriceConfig',
+    path: 'The model, provider, and start time, such as `acme/chat@acme@2026-12-01T00:00:00Z`.',
+    body: { ...named('PriceConfig', priceSchema), required: ['pricing'] },
+    example: { pricing: { prompt: '0.40', completion: '1.20' } },
+    change: { pricing: { prompt: '0.45' } },
+    resource: priceResource,
+    details:
+      'Lists all prices: past ones, those in force, and scheduled ones. A price that has taken ' +
+      "effect can't be changed, because receipts refer to it.",
+  }),
+  plan: docsOf({
+    noun: 'plan',
+    title: 'PlanConfig',
+    path: 'The name of the plan.',
+    body: named('PlanConfig', planSchema),
+    example: { factor_basis_points: 12_000, surcharge: { request: '0.001' } },
+    change: { factor_basis_points: 11_000 },
+    resource: planResource,
+  }),
   setting: docsOf({
     noun: 'setting',
     title: 'SettingValue',
@@ -224,6 +264,21 @@ export const restoreDoc: RouteDoc = {
   bodyOptional: true,
   example: { state: 'before' },
   responses: { 200: Type.Union([data(anyResource), deletedSchema]) },
+};
+
+export const newPriceDoc: RouteDoc = {
+  summary: 'Change a price',
+  details:
+    'The price applies from `from` on, to requests that begin then. Without `from`, it applies ' +
+    'in a few seconds, as soon as every process knows it.',
+  body: named('NewPrice', priceSchema),
+  example: {
+    model: 'acme/chat',
+    provider: 'acme',
+    from: '2026-12-01T00:00:00Z',
+    pricing: { prompt: '0.40', completion: '1.20' },
+  },
+  responses: { 201: data(priceResource) },
 };
 
 export const providerTestDoc: RouteDoc = {

@@ -60,6 +60,18 @@ const attemptSchema = record('Attempt', {
 });
 export type AttemptObject = Shape<typeof attemptSchema>;
 
+/** What the operator sees of a plan: the list price, the margin, and the exact charge. */
+export interface MarginObject {
+  readonly plan: string;
+  readonly factor_basis_points: number;
+  readonly surcharge: Readonly<Record<string, string>>;
+  readonly list_prices: Readonly<Record<string, string>>;
+  /** Credits as exact decimal numbers. `list` and `margin` add up to `charge`. */
+  readonly list: string;
+  readonly margin: string;
+  readonly charge: string;
+}
+
 export const receiptSchema = record(
   'Receipt',
   {
@@ -80,6 +92,7 @@ export const receiptSchema = record(
     prices: nullable(
       Type.Record(Type.String(), Type.String(), { description: 'US dollars, by name.' }),
     ),
+    prices_from: nullable(time('When these prices took effect. Null if they have no start time.')),
     prices_above_tokens: nullable(count('The prompt length above which these prices apply.')),
     cost: credits(),
     usd: Type.Number({ description: 'The cost in US dollars.' }),

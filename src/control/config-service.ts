@@ -16,6 +16,7 @@ import type {
   StoredObject,
 } from './config-store.ts';
 import type { ConfigVault, OmittedSecrets } from './config-vault.ts';
+import { requireFutureStart, requireNotStarted } from './start-times.ts';
 
 /** An object of the configuration as operators see it, whoever owns it. */
 export interface ConfigObject {
@@ -136,6 +137,7 @@ export async function deleteObject(
       throw builtInObject(kind, name);
     }
     requireMatch(precondition, { kind, name }, stored);
+    requireNotStarted(kind, name, deps.now());
     const rest = current.objects.filter((object) => object !== stored);
     const problems = newProblems(deps.base(), vault, current, rest, 'all');
     if (problems.length > 0) throw inUse(kind, name, problems);
@@ -162,6 +164,8 @@ async function editObject(
     isNew = stored === undefined;
     requireMatch(precondition, id, stored);
     const document = validDocument(kind, name, edit(stored?.document));
+    if (stored) requireNotStarted(kind, name, deps.now());
+    else requireFutureStart(kind, name, deps.now());
     const saved = vault.seal({ ...id, document }, { stored, omitted, sealingKey });
     requireValid(base, vault, current, { saved: [saved], removed: [] });
     const change = changeOf(kind, name, stored?.document ?? null, saved.document);

@@ -25,6 +25,8 @@ export interface Caller {
   /** For all keys of the tenant together. Null means that only each key is limited. */
   readonly tenantRequestsPerMinute: number | null;
   readonly concurrentRequests: number | null;
+  /** The tenant's plan. Null means the default plan. */
+  readonly plan: string | null;
   readonly cacheMode: CacheMode | null;
   /** Credits this key can spend per period. Null means the wallet's balance is the only limit. */
   readonly limitCredits: number | null;

@@ -72,7 +72,8 @@ function runPiece(
     stages: () => stages as unknown as Stages,
     now: () => 999,
   } as unknown as RunnerDeps);
-  const call = { requestId: 'one', jobId: 'job', tenantId: 'acme', keyId: 'key', model: 'a/voice' };
+  const job = { jobId: 'job', jobCreatedAt: 0, tenantId: 'acme', keyId: 'key' };
+  const call = { ...job, requestId: 'one', model: 'a/voice' };
   const voice = { type: 'speech', voice: 'v', format: 'mp3' } as const;
   const options = { ...voice, speed: null, instructions: null };
   const speechPiece = { ...call, ...options, input: 'Hello.', provider: null, signal: stop.signal };

@@ -73,6 +73,7 @@ export class GatewayJobRunner implements JobRunner {
       caller: await callerForKey(store.directory, tenantId, keyId, now()),
       clientSignal: piece.signal,
       receivedAt: Date.now(),
+      pricedAt: piece.jobCreatedAt,
       startedAt: performance.now(),
       clientHeader: () => null,
       headers: {},

@@ -253,7 +253,7 @@ async function offerFor(
   feature: Feature,
   { catalogOf, health }: OfferDeps,
 ): Promise<Offer> {
-  const catalog = await catalogOf(caller.tenantId);
+  const catalog = await catalogOf(caller, Date.now());
   const anyRequest = anyRequestOf(caller);
   const models = catalog.resolveAll([alias], anyRequest);
   const granted = catalog.grantedBy([alias], anyRequest);

@@ -50,6 +50,8 @@ export interface PieceRun {
 
 interface JobPiece extends PieceRun {
   readonly jobId: string;
+  /** The prices of this moment apply to all pieces. */
+  readonly jobCreatedAt: number;
   readonly tenantId: string;
   /** The key that created the job. If it has been revoked, `run` rejects with `invalid_api_key`. */
   readonly keyId: string;

@@ -70,6 +70,11 @@ function splitTexts(text: string, { limit }: SpeechJobRequest, done: readonly Pi
   throw new GatewayError('internal_error', message);
 }
 
+/** Returns what all pieces of a job have in common. */
+function jobFieldsOf({ id, createdAt, tenantId, keyId, model }: Job) {
+  return { jobId: id, jobCreatedAt: createdAt, tenantId, keyId, model };
+}
+
 function splitSpeechJob(
   job: Job,
   request: SpeechJobRequest,
@@ -78,14 +83,14 @@ function splitSpeechJob(
 ): SplitJob {
   const { limit: _, ...speechOptions } = request;
   const { format } = request;
-  const { id: jobId, tenantId, keyId, model } = job;
+  const owner = jobFieldsOf(job);
   return {
     count: texts.length,
     concurrency: concurrentPiecesMax,
     extension: format,
     async run(number, pieceRun) {
       const input = texts[number] ?? '';
-      const speechPiece = { jobId, tenantId, keyId, model, ...speechOptions, input };
+      const speechPiece = { ...owner, ...speechOptions, input };
       const result = await runner.run({ ...speechPiece, ...pieceRun });
       return { ...result, units: countCharacters(input) };
     },
@@ -101,7 +106,8 @@ async function splitTranscriptionJob(
   runner: JobRunner,
 ): Promise<SplitJob> {
   const cuts = await planCuts(file);
-  const { id: jobId, tenantId, keyId, model, inputKey } = job;
+  const owner = jobFieldsOf(job);
+  const { inputKey } = job;
   // The extension of the key is the file type detected from the first bytes.
   const extension = inputKey.split('.')[1] ?? '';
   return {
@@ -111,7 +117,7 @@ async function splitTranscriptionJob(
     extension: transcriptExtensions[request.format],
     async run(number, pieceRun) {
       const audio = await readCut(file, cuts[number] ?? { from: 0, to: 0, startMs: 0 });
-      const transcriptionPiece = { jobId, tenantId, keyId, model, ...request, audio, extension };
+      const transcriptionPiece = { ...owner, ...request, audio, extension };
       const result = await runner.run({ ...transcriptionPiece, ...pieceRun });
       return { ...result, units: Math.round((result.seconds ?? 0) * 1000) };
     },

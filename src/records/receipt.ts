@@ -1,5 +1,6 @@
 import type {
   AttemptObject,
+  MarginObject,
   ReceiptLineObject,
   ReceiptObject,
   ReceiptTokensObject,
@@ -47,6 +48,7 @@ export function receiptObject(record: RequestRecord, creditsPerUsd: number): Rec
     usage_estimated: record.usageEstimated,
     lines,
     prices: priceStrings,
+    prices_from: record.pricedFrom === undefined ? null : isoTime(record.pricedFrom),
     prices_above_tokens: aboveTokens,
     cost,
     usd: cost / creditsPerUsd,
@@ -154,6 +156,26 @@ function usageByPrice(list: PriceStrings, usage: Usage, { calls = [usage] }: Uni
     byTier.set(tier, { priceStrings, used: group ? addUsage(group.used, call) : call });
   }
   return [...byTier].sort(([a], [b]) => a - b).map(([, group]) => group);
+}
+
+/** Returns what a plan added to the list price. Only operators see it. Null without a plan. */
+export function marginObject(record: RequestRecord, creditsPerUsd: number): MarginObject | null {
+  const { margin } = record;
+  if (!margin) return null;
+  const atList = { ...record, prices: margin.list };
+  const list = sumOf(linesOf(atList, creditsPerUsd));
+  const charge = sumOf(linesOf(record, creditsPerUsd));
+  const difference = charge - list;
+  const sign = difference < 0n ? '-' : '';
+  return {
+    plan: margin.plan,
+    factor_basis_points: margin.factorBasisPoints,
+    surcharge: margin.surcharge,
+    list_prices: pricesUsed(atList).priceStrings ?? {},
+    list: decimalOf(list),
+    margin: `${sign}${decimalOf(difference < 0n ? -difference : difference)}`,
+    charge: decimalOf(charge),
+  };
 }
 
 /** Adds up the lines of a receipt, and computes by how much the sum is rounded up. */

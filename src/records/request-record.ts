@@ -2,6 +2,7 @@ import type { TrafficMode } from '../core/caller.ts';
 import type { OperationName } from '../core/request-info.ts';
 import type { Units, Usage } from '../core/usage.ts';
 import type { Charges } from '../money/price/fee-kinds.ts';
+import type { Margin } from '../money/price/margin.ts';
 import type { PriceStrings } from '../money/price/price-list.ts';
 
 /** One row of the request log, written when the request has ended. */
@@ -30,10 +31,14 @@ export interface RequestRecord {
   readonly usageEstimated: boolean;
   readonly charges: Charges;
   /**
-   * The prices of the charge, stored so that a receipt stays correct after they change. If they
-   * depend on the prompt length, the usage determines which ones applied.
+   * The prices of the charge, with the plan's margin, stored so that a receipt stays correct after
+   * they change. If they depend on the prompt length, the usage determines which ones applied.
    */
   readonly prices: PriceStrings | null;
+  /** When the list prices took effect, in epoch milliseconds. Absent if they have no start time. */
+  readonly pricedFrom?: number | undefined;
+  /** The plan that led from list prices to `prices`. Absent if list prices were charged. */
+  readonly margin?: RecordedMargin | undefined;
   readonly searches: number;
   readonly skills: readonly string[];
   readonly note: string | null;
@@ -49,6 +54,10 @@ export interface RequestRecord {
   readonly attempts: readonly AttemptRecord[];
   /** Epoch milliseconds of arrival. */
   readonly createdAt: number;
+}
+
+export interface RecordedMargin extends Margin {
+  readonly list: PriceStrings;
 }
 
 /** One attempt of a request, as the log stores it. */

@@ -4,7 +4,9 @@ import type { SpeechSettings } from '../config/model-schema.ts';
 import type { DialectName, Quirks } from '../config/provider-schema.ts';
 import { type Caller, type Credential, mayUseModel } from '../core/caller.ts';
 import { type GatewayError, invalidRequest } from '../core/errors.ts';
-import { type PriceList, readPriceList } from '../money/price/price-list.ts';
+import { priceAt } from '../money/price/history.ts';
+import { type Margin, withMargin } from '../money/price/margin.ts';
+import { type PriceList, type PriceStrings, readPriceList } from '../money/price/price-list.ts';
 import { Aliases, type AliasRequest } from './aliases.ts';
 import { ModelNames } from './model-names.ts';
 import { nearestModel } from './nearest-model.ts';
@@ -19,8 +21,12 @@ export interface Offer {
   readonly quirks: Quirks;
   readonly priority: number;
   readonly prices: PriceList;
-  /** The prices as configured, stored with each receipt. */
-  readonly pricing: Endpoint['pricing'];
+  /** The prices that are charged, as decimal strings. Stored with each receipt. */
+  readonly pricing: PriceStrings;
+  /** When the list prices took effect, in epoch milliseconds. Null if they have no start time. */
+  readonly pricedFrom: number | null;
+  /** Null if the list prices are charged. */
+  readonly margin: AppliedMargin | null;
   /** The voices and limits for speech at this endpoint. */
   readonly speech?: SpeechSettings | undefined;
   /**
@@ -36,6 +42,11 @@ export interface Offer {
 export interface OfferKey {
   readonly key: ProviderKey;
   readonly offer: Offer;
+}
+
+/** A plan's margin, and the list prices to which it was added. */
+interface AppliedMargin extends Margin {
+  readonly list: PriceStrings;
 }
 
 /** The properties of an offer with a tenant's own provider key. */
@@ -122,8 +133,22 @@ function ambiguousName(name: string, aliases: readonly string[]): GatewayError {
   return invalidRequest(message, 'model');
 }
 
-/** Returns a tenant's models. Returns a promise only while its provider keys are being loaded. */
-export type CatalogOf = (tenantId: string) => CallableModels | Promise<CallableModels>;
+/**
+ * Returns a tenant's models, with the prices of a moment. Returns a promise only while its provider
+ * keys are being loaded.
+ */
+export type CatalogOf = (
+  caller: Pick<Caller, 'tenantId' | 'plan'>,
+  at: number,
+) => CallableModels | Promise<CallableModels>;
+
+/** Which prices a catalog has. */
+interface Pricing {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** Null for list prices. */
+  readonly margin: Margin | null;
+}
 
 /** The configured models and their shared offers. Immutable; a reload builds a new catalog. */
 export class Catalog extends CallableModels {
@@ -139,6 +164,7 @@ export class Catalog extends CallableModels {
     providers: ReadonlyMap<string, Provider>,
     ambiguousNames: AmbiguousNames = 'first',
     aliases: readonly Alias[] = [],
+    { at, margin }: Pricing = { at: Date.now(), margin: null },
   ) {
     super();
     this.aliases = new Aliases(aliases);
@@ -147,7 +173,7 @@ export class Catalog extends CallableModels {
     for (const model of models) {
       const offers = model.endpoints.flatMap((endpoint) => {
         const provider = providers.get(endpoint.provider);
-        return provider ? [toOffer(model, endpoint, provider)] : [];
+        return provider ? [toOffer(model, endpoint, provider, at, margin)] : [];
       });
       this.#models.set(model.id, model);
       this.#allOffers.set(model.id, offers);
@@ -214,7 +240,15 @@ export class WithSingleOffer extends CallableModels {
   }
 }
 
-function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
+function toOffer(
+  model: Model,
+  endpoint: Endpoint,
+  provider: Provider,
+  at: number,
+  margin: Margin | null,
+): Offer {
+  const { from, pricing: list } = priceAt(endpoint, at);
+  const pricing = margin ? withMargin(list, margin) : list;
   const offer: Offer = {
     model,
     provider,
@@ -222,8 +256,10 @@ function toOffer(model: Model, endpoint: Endpoint, provider: Provider): Offer {
     dialect: endpoint.dialect ?? provider.dialect,
     quirks: { ...provider.quirks, ...endpoint.quirks },
     priority: endpoint.priority,
-    prices: readPriceList(endpoint.pricing),
-    pricing: endpoint.pricing,
+    prices: readPriceList(pricing),
+    pricing,
+    pricedFrom: from,
+    margin: margin && { ...margin, list },
     speech: endpoint.speech ?? model.speech,
     ownAccount: null,
     keys: null,
@@ -336,8 +372,11 @@ function ownOffer(
   if (baseUrl !== null && !provider.byokBaseUrl) return undefined;
   // The operator's headers can contain its credential (CVE-2024-37895).
   const own = { apiKey, keys: undefined, workload: undefined, headers: {} };
+  const list = offer.margin?.list;
   return {
     ...offer,
+    // The fee is a share of the list price, so a plan's margin doesn't apply.
+    ...(list && { margin: null, pricing: list, prices: readPriceList(list) }),
     provider: { ...provider, ...own, baseUrl: baseUrl ?? provider.baseUrl },
     ownAccount: { credentialVersion, feeBasisPoints, isUserUrl: baseUrl !== null, sharedNext },
     keys: null,

@@ -24,7 +24,8 @@ export function resolveModels(
     const granted = callable.grantedBy(names, aliasRequest);
     if (granted.length > 0) request.granted = granted;
   };
-  const callable = catalogOf(call.caller.tenantId);
+  // Names don't depend on prices.
+  const callable = catalogOf(call.caller, Date.now());
   return callable instanceof Promise ? callable.then(resolveIn) : resolveIn(callable);
 }
 

@@ -84,6 +84,7 @@ export interface TenantsTable {
   disabled: Flag;
   requests_per_minute: number | null;
   concurrent_requests: number | null;
+  plan: string | null;
   webhook_rotations: Generated<number>;
   previous_webhook_secret_until: number | null;
   created_at: number;

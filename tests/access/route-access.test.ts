@@ -51,6 +51,10 @@ const policy: Readonly<Record<Access, string>> = {
     PATCH /admin/v1/aliases/{name}  DELETE /admin/v1/aliases/{name}  GET /admin/v1/settings
     GET /admin/v1/settings/{name}  PUT /admin/v1/settings/{name}
     PATCH /admin/v1/settings/{name}  DELETE /admin/v1/settings/{name}
+    GET /admin/v1/prices  POST /admin/v1/prices  GET /admin/v1/prices/{name}
+    PUT /admin/v1/prices/{name}  PATCH /admin/v1/prices/{name}  DELETE /admin/v1/prices/{name}
+    GET /admin/v1/plans  GET /admin/v1/plans/{name}  PUT /admin/v1/plans/{name}
+    PATCH /admin/v1/plans/{name}  DELETE /admin/v1/plans/{name}
     POST /admin/v1/route/explain  GET /admin/v1/audit  GET /admin/v1/audit/export.csv
     POST /admin/v1/audit/{id}/restore`,
 };

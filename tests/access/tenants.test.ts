@@ -23,6 +23,7 @@ describe('the tenant API', () => {
       disabled: false,
       requests_per_minute: null,
       concurrent_requests: null,
+      plan: null,
       created_at: '2026-11-15T12:00:00.000Z',
       updated_at: '2026-11-15T12:00:00.000Z',
       credits: { total: 0, held: 0, available: 0, leased: 0 },

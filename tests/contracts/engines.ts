@@ -62,6 +62,7 @@ export function makeTenant(change: Partial<Tenant> = {}): Tenant {
     disabled: false,
     requestsPerMinute: 60,
     concurrentRequests: null,
+    plan: null,
     createdAt: 1_700_000_000_000,
     updatedAt: 1_700_000_000_000,
     ...change,

@@ -43,9 +43,14 @@ function section(text: string, heading: string): string {
   return body.split(/^## /m)[0] ?? '';
 }
 
-/** Quirks can be set for a provider or an endpoint and are documented once. */
-const normalizeQuirks = (path: string) =>
-  path.replace(/^(?:providers\.<name>|models\[\]\.endpoints\[\])\.quirks\./, 'quirks.');
+/** Quirks and prices can be set in several sections and are documented once. */
+const documentedPath = (path: string) =>
+  path
+    .replace(/^(?:providers\.<name>|models\[\]\.endpoints\[\])\.quirks\./, 'quirks.')
+    .replace(
+      /^(?:prices\[\]\.pricing|plans\.<name>\.surcharge)\./,
+      'models[].endpoints[].pricing.',
+    );
 
 /** Returns the paths of all options that hold a value, with `<name>` and `[]` for any entry. */
 function optionsOf(schema: Schema, path = ''): string[] {
@@ -59,7 +64,7 @@ function optionsOf(schema: Schema, path = ''): string[] {
     ),
     ...(itemsOf(branch) ? optionsOf(itemsOf(branch) ?? {}, `${path}[]`) : []),
   ]);
-  return found.length > 0 ? found : [normalizeQuirks(path)];
+  return found.length > 0 ? found : [documentedPath(path)];
 }
 
 /** Returns the schema of a list's items that are sections. Some lists also accept texts. */
@@ -84,7 +89,7 @@ function optionsIn(data: unknown, schema: Schema, path = ''): string[] {
   if (isObject(data) && named?.properties) {
     return Object.values(data).flatMap((field) => optionsIn(field, named, `${path}.<name>`));
   }
-  return [normalizeQuirks(path)];
+  return [documentedPath(path)];
 }
 
 /** Loads a configuration and records every environment variable that is read. */

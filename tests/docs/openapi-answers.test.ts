@@ -287,11 +287,14 @@ describe('answers match /openapi.json', () => {
     const provider = { dialect: 'openai', base_url: checked.upstream.url, api_key: null };
     const endpoint = { provider: 'own', model: 'a', pricing: { prompt: '1', completion: '1' } };
     const model = { name: 'A', input_modalities: ['text'], output_modalities: ['text'] };
+    const priced = 'own/a@own@2099-01-01T00:00:00Z';
     for (const [list, name, body, change] of [
       ['providers', 'own', provider, { timeout_ms: 1000 }],
       ['models', 'own/a', { ...model, endpoints: [endpoint] }, { name: 'B' }],
       ['aliases', 'fast', { models: ['own/a'] }, { description: 'Ours' }],
       ['settings', 'cache.mode', { value: 'off' }, { value: 'auto' }],
+      ['plans', 'pro', { factor_basis_points: 12_000 }, { surcharge: { request: '0.1' } }],
+      ['prices', priced, { pricing: endpoint.pricing }, { pricing: { prompt: '2' } }],
     ] as const) {
       const [one, named] = [`/admin/v1/${list}/${name}`, `/admin/v1/${list}/{name}`];
       const put = () => checked.sendOk(`PUT ${named}`, one, { key, body });
@@ -300,6 +303,9 @@ describe('answers match /openapi.json', () => {
       await checked.sendOk(`GET ${named}`, one, { key });
       await read(`/admin/v1/${list}`, key);
     }
+    const from = '2099-02-01T00:00:00Z';
+    const price = { model: 'own/a', provider: 'own', from, pricing: endpoint.pricing };
+    await checked.sendOk('POST /admin/v1/prices', '/admin/v1/prices', { key, body: price });
     const [test, named] = ['/admin/v1/providers/own/test', '/admin/v1/providers/{name}/test'];
     await checked.sendOk(`POST ${named}`, test, { key });
     const listed = '/admin/v1/audit';
@@ -309,6 +315,9 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk('POST /admin/v1/audit/{id}/restore', restore, { key });
     for (const [list, name] of [
       ['aliases', 'fast'],
+      ['prices', priced],
+      ['prices', `own/a@own@${from}`],
+      ['plans', 'pro'],
       ['models', 'own/a'],
       ['providers', 'own'],
       ['settings', 'cache.mode'],

@@ -54,6 +54,7 @@ const requests: readonly (readonly [name: string, path?: () => string])[] = [
 /** Rules that a schema can't express, or that depend on the configuration. */
 const unwritten: readonly RegExp[] = [
   /^There is no skill /,
+  /^There is no plan /,
   /^limit_reset requires a limit\./,
   /^limit has no effect on a management key\./,
   /^requests_per_minute is \d+, but keys of this tenant can have at most /,

@@ -11,6 +11,7 @@ export function callerOf(tenantId: string, change: Partial<Caller> = {}): Caller
     requestsPerMinute: null,
     tenantRequestsPerMinute: null,
     concurrentRequests: null,
+    plan: null,
     cacheMode: null,
     limitCredits: null,
     limitReset: null,

@@ -17,6 +17,8 @@ export interface GatewaySettings {
   readonly providers: Readonly<Record<string, object>>;
   readonly models: readonly object[];
   readonly aliases?: object;
+  readonly prices?: readonly object[];
+  readonly plans?: object;
   readonly limits?: object;
   readonly billing?: object;
   readonly tools?: object;

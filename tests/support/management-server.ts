@@ -58,7 +58,7 @@ export class ManagementServer {
     this.store = store;
     const now = () => this.time;
     const spending = { spent: async () => this.spent };
-    this.service = { directory: store.directory, spending, now };
+    this.service = { directory: store.directory, spending, now, plans: () => ['pro'] };
     const overview = async () => ({
       tenants: 2,
       keys: 3,

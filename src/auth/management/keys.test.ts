@@ -9,6 +9,7 @@ const tenant: Tenant = {
   disabled: false,
   requestsPerMinute: null,
   concurrentRequests: null,
+  plan: null,
   createdAt: 0,
   updatedAt: 0,
 };

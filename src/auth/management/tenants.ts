@@ -10,6 +10,7 @@ import { type GatewayError, invalidRequest, notFound } from '../../core/errors.t
 import { newTenantId } from '../../core/ids.ts';
 import { definedFields } from '../../core/json.ts';
 import { validate } from '../../core/schema.ts';
+import { didYouMean } from '../../core/text.ts';
 import type { Tenant, TenantDirectory, TenantPage } from '../tenant-directory.ts';
 
 /** Tenant management, for the HTTP API and the command line. */
@@ -24,6 +25,8 @@ export interface TenantService {
     'addTenant' | 'getTenant' | 'listTenants' | 'changeTenant'
   >;
   now(): number;
+  /** Returns the names of the configured plans. */
+  plans(): Iterable<string> | Promise<Iterable<string>>;
 }
 
 export async function createTenant(service: TenantService, body: unknown): Promise<TenantFields> {
@@ -35,6 +38,7 @@ export async function createTenant(service: TenantService, body: unknown): Promi
     disabled: false,
     requestsPerMinute: input.requests_per_minute ?? null,
     concurrentRequests: input.concurrent_requests ?? null,
+    plan: (await knownPlan(service, input.plan)) ?? null,
     createdAt: now,
     updatedAt: now,
   };
@@ -67,12 +71,28 @@ export async function changeTenant(
     disabled: input.disabled,
     requestsPerMinute: input.requests_per_minute,
     concurrentRequests: input.concurrent_requests,
+    plan: await knownPlan(service, input.plan),
   });
   if (Object.keys(change).length === 0) return showTenant(service, id);
   await findTenant(service.directory, id);
   const changed = await service.directory.changeTenant(id, change, service.now());
   if (!changed) throw unknownTenant();
   return tenantObject(changed);
+}
+
+/** Returns the plan. Throws 400 if it isn't configured. */
+async function knownPlan<Plan extends string | null | undefined>(
+  { plans }: Pick<TenantService, 'plans'>,
+  plan: Plan,
+): Promise<Plan> {
+  if (typeof plan !== 'string') return plan;
+  const names = [...(await plans())];
+  if (names.includes(plan)) return plan;
+  const hint =
+    names.length === 0
+      ? '; no plans are configured.'
+      : didYouMean(plan, names) || `; the plans are ${names.join(', ')}.`;
+  throw invalidRequest(`There is no plan "${plan}"${hint}`, 'plan');
 }
 
 /** Skips the lookup for an invalid ID, because a database may reject its characters. Throws 404. */
@@ -96,6 +116,7 @@ function tenantObject(tenant: Tenant): TenantFields {
     disabled: tenant.disabled,
     requests_per_minute: tenant.requestsPerMinute,
     concurrent_requests: tenant.concurrentRequests,
+    plan: tenant.plan,
     created_at: new Date(tenant.createdAt).toISOString(),
     updated_at: new Date(tenant.updatedAt).toISOString(),
   };

@@ -101,17 +101,17 @@ async function readCaller({ query }: Exchange, { directory }: ExplainDeps): Prom
   const tenantId = readParameter(query, 'tenant', adminExplainQuery.tenant);
   const keyId = readParameter(query, 'api_key_id', adminExplainQuery.api_key_id);
   if (tenantId === undefined) {
-    if (keyId === undefined) return unrestricted('');
+    if (keyId === undefined) return unrestricted('', null);
     throw invalidRequest('tenant is required if api_key_id is set.', 'tenant');
   }
-  const { id } = await findTenant(directory, tenantId);
-  return keyId === undefined ? unrestricted(id) : findCaller(directory, id, keyId);
+  const { id, plan } = await findTenant(directory, tenantId);
+  return keyId === undefined ? unrestricted(id, plan) : findCaller(directory, id, keyId);
 }
 
 /** A caller without a key. No tenant has the ID '', so it has no provider keys. */
-function unrestricted(tenantId: string): Caller {
+function unrestricted(tenantId: string, plan: string | null): Caller {
   return {
-    ...{ tenantId, keyId: '', kind: 'routing', scopes: null, models: null },
+    ...{ tenantId, plan, keyId: '', kind: 'routing', scopes: null, models: null },
     ...{ requestsPerMinute: null, tenantRequestsPerMinute: null, concurrentRequests: null },
     ...{ cacheMode: null, limitCredits: null, limitReset: null, expiresAt: null },
   };

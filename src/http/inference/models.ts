@@ -110,7 +110,7 @@ async function listModels(
   deps: ModelDeps,
   lists: ModelLists,
 ): Promise<Response> {
-  const catalog = await deps.catalogOf(caller.tenantId);
+  const catalog = await deps.catalogOf(caller, Date.now());
   const objectsOf = (listed: readonly ListedModel[]) =>
     listed.map(({ model, offers }) => modelObject(model, offers, deps));
   // Checked for every client, as the OpenAPI document says.
@@ -151,7 +151,7 @@ function pageOf(models: readonly ListedModel[], limit: number, query: URLSearchP
 
 async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): Promise<Response> {
   const name = exchange.param('id');
-  const catalog = await deps.catalogOf(caller.tenantId);
+  const catalog = await deps.catalogOf(caller, Date.now());
   const alias = catalog.aliases.has(name)
     ? listedModels(catalog, caller).find(({ model }) => model.id === name)
     : undefined;
@@ -166,7 +166,7 @@ async function showModel(exchange: Exchange, caller: Caller, deps: ModelDeps): P
 
 /** Lists the models that this key can call, with their endpoints. */
 async function listEndpoints(exchange: Exchange, caller: Caller, deps: ModelDeps) {
-  const catalog = await deps.catalogOf(caller.tenantId);
+  const catalog = await deps.catalogOf(caller, Date.now());
   const data: ServedModelObject[] = callableModels(catalog, caller).map(({ id }) => ({
     id,
     endpoints: catalog.offers(id).map((offer) => endpointObject(offer, deps)),

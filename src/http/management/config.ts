@@ -1,9 +1,14 @@
 import { Compile } from 'typebox/schema';
-import { configKinds, isKindName, type KindName } from '../../config/kinds.ts';
+import type { Config } from '../../config/config.ts';
+import { configKinds, isKindName, type KindName, priceName } from '../../config/kinds.ts';
+import { type PriceConfig, priceSchema } from '../../config/price-schema.ts';
+import { type ListedPrice, listPrices } from '../../config/prices.ts';
 import type { ProviderStateObject } from '../../contract/admin.ts';
 import {
   configDocs,
+  newPriceDoc,
   type OwnershipObject,
+  type PriceObject,
   type ProviderTestObject,
   providerTestDoc,
   restoreDoc,
@@ -21,6 +26,7 @@ import {
   putObject,
   showObject,
 } from '../../control/config-service.ts';
+import { startDelayMs } from '../../control/start-times.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { validationError } from '../../core/schema.ts';
 import type { ProviderTestResult } from '../../upstream/ping.ts';
@@ -36,6 +42,8 @@ export interface ConfigRouteDeps extends ConfigServiceDeps {
   testProvider(name: string): Promise<ProviderTestResult | undefined>;
   /** Returns whether every tenant can call the model. */
   isCallable(modelId: string): boolean;
+  /** Returns the configuration in use. */
+  current(): Config;
 }
 
 const admin = routesFor({ access: 'admin' });
@@ -44,7 +52,33 @@ const restoreValidator = Compile(restoreSchema);
 /** The routes of all kinds of configuration objects. */
 export function configRoutes(deps: ConfigRouteDeps): Route[] {
   const kinds = Object.keys(configDocs) as (keyof typeof configDocs)[];
-  return [...kinds.flatMap((kind) => kindRoutes(kind, deps)), testRoute(deps), restoreRoute(deps)];
+  return [
+    ...kinds.flatMap((kind) => kindRoutes(kind, deps)),
+    newPriceRoute(deps),
+    testRoute(deps),
+    restoreRoute(deps),
+  ];
+}
+
+function newPriceRoute(deps: ConfigRouteDeps): Route {
+  return admin.post('/admin/v1/prices', newPriceDoc, async (exchange) => {
+    const body = await readManagementBody(exchange);
+    // The name has to be valid before the document can be checked with it.
+    if (!newPriceCheck.Check(body)) throw validationError(priceSchema, body);
+    const document = { ...body, from: body.from ?? soon(deps.now()) };
+    const id = { kind: 'price', name: priceName(document) } as const;
+    const { object } = await putObject(deps, id, document, { isNew: true });
+    if (object.stored) exchange.headers.etag = `"${object.stored.version}"`;
+    return json(exchange, { data: resourceOf('price', object, deps) }, 201);
+  });
+}
+
+const newPriceCheck = Compile(priceSchema);
+
+/** Returns the next full second at which every process has read a change. */
+function soon(now: number): string {
+  const seconds = Math.ceil((now + startDelayMs) / 1000) + 1;
+  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
 }
 
 function testRoute(deps: ConfigRouteDeps): Route {
@@ -102,6 +136,7 @@ function kindRoutes(kind: KindName, deps: ConfigRouteDeps): Route[] {
   return [
     admin.get(list, docs.list, async (exchange) => {
       const objects = await listObjects(deps, kind);
+      if (kind === 'price') return json(exchange, { data: priceObjects(objects, deps) });
       const resources = objects.map((object) => resourceOf(kind, object, deps));
       return json(exchange, { data: [...resources, ...unownedProviders(kind, objects, deps)] });
     }),
@@ -133,11 +168,47 @@ function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps)
       return { ...providerState(name, document.dialect, deps), ...owner, config: document };
     case 'model':
       return { name, live: deps.isCallable(name), ...owner, config: document };
+    case 'price':
+      return priceObject(object, deps);
     case 'alias':
+    case 'plan':
       return { name, ...owner, config: document };
     case 'setting':
       return { name, ...owner, value: document.value };
   }
+}
+
+/** Returns every price of every endpoint, also those that the catalog or a model sets. */
+function priceObjects(objects: readonly ConfigObject[], deps: ConfigRouteDeps): PriceObject[] {
+  const owned = new Map(objects.map((object) => [object.name, object]));
+  return listPrices(deps.current(), deps.now()).map((listed) => {
+    const name = priceName({ ...listed, from: listed.from?.text });
+    const owner = owned.get(name) ?? { name, owner: 'built_in', document: {}, stored: null };
+    return { name, ...listedObject(listed), ...ownershipOf(owner, deps) };
+  });
+}
+
+function priceObject(object: ConfigObject, deps: ConfigRouteDeps): PriceObject {
+  const { name, document } = object;
+  const found = listPrices(deps.current(), deps.now()).find(
+    (listed) => priceName({ ...listed, from: listed.from?.text }) === name,
+  );
+  const { model, provider, from, pricing } = document as unknown as PriceConfig;
+  // This process may not have read a new price yet.
+  const listed = found ?? {
+    ...{ model, provider, pricing, until: null, state: 'scheduled' as const },
+    from: from === undefined ? null : { text: from, time: Date.parse(from) },
+  };
+  // The configuration of this request may be older than the document.
+  return { name, ...listedObject({ ...listed, pricing }), ...ownershipOf(object, deps) };
+}
+
+function listedObject({ from, until, ...rest }: ListedPrice) {
+  return {
+    ...rest,
+    from: from && new Date(from.time).toISOString(),
+    until: until === null ? null : new Date(until).toISOString(),
+  };
 }
 
 function ownershipOf({ owner, stored }: ConfigObject, deps: ConfigRouteDeps): OwnershipObject {

@@ -12,7 +12,7 @@ export type UsdPrice = bigint;
 /** Dollars × 10¹⁹, the unit of amounts before they are rounded to credits. */
 export type UsdAmount = bigint;
 
-export const priceDecimals = 13;
+const priceDecimals = 13;
 export const amountDecimals = 19;
 
 const amountPerPrice = 1_000_000n;

@@ -4,7 +4,7 @@ import type { AnswerWriteResult, FirstRequest, IdempotentAnswer } from '../../co
 import { logText } from '../../core/text.ts';
 import { type Measured, noUnits, noUsage, totalTokens, type Usage } from '../../core/usage.ts';
 import type { AnswerMetrics, SettledUsage } from '../../dialects/dialect.ts';
-import type { RequestRecord } from '../../records/request-record.ts';
+import type { RecordedMargin, RequestRecord } from '../../records/request-record.ts';
 import type { Offer } from '../../route/catalog.ts';
 import type { OpenedAnswer } from '../../upstream/fallback.ts';
 import type { Settlement } from '../ledger.ts';
@@ -130,7 +130,15 @@ function recordHealth(call: Call, outcome: AnsweredOutcome, usage: Usage, deps: 
 
 type Bill = Pick<
   RequestRecord,
-  'usage' | 'units' | 'usageEstimated' | 'charges' | 'prices' | 'note' | 'searches'
+  | 'usage'
+  | 'units'
+  | 'usageEstimated'
+  | 'charges'
+  | 'prices'
+  | 'pricedFrom'
+  | 'margin'
+  | 'note'
+  | 'searches'
 >;
 type AnsweredOutcome = Extract<RequestOutcome, { opened: OpenedAnswer }>;
 
@@ -219,6 +227,8 @@ function billUsage(
     charges: chargesFor(trafficMode, capped, measured),
     searches,
     prices: pricesOf(offer),
+    pricedFrom: offer.pricedFrom ?? undefined,
+    margin: offer.margin ? recordedMargin(offer.margin) : undefined,
     note: noteOf(offer, capped < charge ? `${note ?? ''} ${cappedNote}`.trim() : note),
   };
 }
@@ -262,6 +272,11 @@ function pricesOf({ pricing, ownAccount }: Offer): RequestRecord['prices'] {
     : pricing;
 }
 
+/** Leaves out other settings of the plan. */
+function recordedMargin({ plan, factorBasisPoints, surcharge, list }: RecordedMargin) {
+  return { plan, factorBasisPoints, surcharge, list };
+}
+
 const ownAccountNote =
   'The provider bills your own account for this usage. Only the platform fee is charged.';
 
@@ -287,6 +302,8 @@ function recordOf(
     usageEstimated: bill.usageEstimated,
     charges: bill.charges,
     prices: bill.prices,
+    pricedFrom: bill.pricedFrom,
+    margin: bill.margin,
     note: bill.note,
     searches: bill.searches,
     model,

@@ -79,7 +79,7 @@ async function planFor(
   health: Health,
 ): Promise<readonly Offer[]> {
   try {
-    const catalog = await catalogOf(caller.tenantId);
+    const catalog = await catalogOf(caller, Date.now());
     const context = { catalog, health, operation: { incompatibility: () => null } };
     const anyRequest = anyRequestOf(caller);
     const models = catalog.resolveAll(request.models, anyRequest);

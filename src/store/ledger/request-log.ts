@@ -1,12 +1,13 @@
 import { strict as assert } from 'node:assert';
 import type { Insertable, Selectable } from 'kysely';
 import { formatUuid, requestIdPattern } from '../../core/ids.ts';
+import { definedFields } from '../../core/json.ts';
 import { logText } from '../../core/text.ts';
 import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../core/usage.ts';
 import type { Settlement } from '../../money/ledger.ts';
 import { chargesFromFees, feeNames, feesOf } from '../../money/price/fee-kinds.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/customer-log.ts';
-import type { RequestRecord } from '../../records/request-record.ts';
+import type { RecordedMargin, RequestRecord } from '../../records/request-record.ts';
 import { SqlRepository } from '../database.ts';
 import type { RequestLogTable } from '../schema.ts';
 
@@ -38,6 +39,8 @@ type Row = Insertable<RequestLogTable>;
  * JSON column.
  */
 interface Details extends Pick<RequestRecord, 'operation' | 'model' | 'prices' | 'attempts'> {
+  readonly pricedFrom?: number;
+  readonly margin?: RecordedMargin;
   readonly finishReason: string | null;
   readonly firstByteMs: number | null;
   /** The optional fields are left out of most rows. */
@@ -98,6 +101,8 @@ function writeDetails(record: RequestRecord): string {
     note: record.note ?? undefined,
     user: record.endUser ?? undefined,
     job: record.jobId,
+    pricedFrom: record.pricedFrom,
+    margin: record.margin,
     skills: record.skills.length > 0 ? record.skills : undefined,
     units: record.units,
     inputAudioTokens: record.usage.inputAudioTokens,
@@ -163,6 +168,7 @@ function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
     ...(details.units ? { units: details.units } : {}),
     usageEstimated: details.estimated === true,
     prices: details.prices,
+    ...definedFields({ pricedFrom: details.pricedFrom, margin: details.margin }),
     searches: row.searches,
     skills: details.skills ?? [],
     note: details.note ?? null,

@@ -22,6 +22,7 @@ import { webhookRotations } from './0015-webhook-rotations.ts';
 import { runningRequests } from './0016-running-requests.ts';
 import { configObjects } from './0017-config-objects.ts';
 import { bookings } from './0018-bookings.ts';
+import { tenantPlans } from './0019-tenant-plans.ts';
 import { type Migration, sqlTypes } from './migration.ts';
 
 /**
@@ -47,6 +48,7 @@ export const migrations: readonly Migration[] = [
   runningRequests,
   configObjects,
   bookings,
+  tenantPlans,
 ];
 
 /** An arbitrary number that identifies our advisory lock on Postgres. */

@@ -93,6 +93,7 @@ export function tenantOf(row: Selectable<TenantsTable>): Tenant {
     disabled: row.disabled === 1,
     requestsPerMinute: row.requests_per_minute,
     concurrentRequests: row.concurrent_requests,
+    plan: row.plan,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };
@@ -105,6 +106,7 @@ export function tenantRow(tenant: Tenant): Insertable<TenantsTable> {
     disabled: flag(tenant.disabled),
     requests_per_minute: tenant.requestsPerMinute,
     concurrent_requests: tenant.concurrentRequests,
+    plan: tenant.plan,
     created_at: tenant.createdAt,
     updated_at: tenant.updatedAt,
   };
@@ -117,6 +119,7 @@ export function tenantUpdate(change: TenantChange): Updateable<TenantsTable> {
     disabled: change.disabled === undefined ? undefined : flag(change.disabled),
     requests_per_minute: change.requestsPerMinute,
     concurrent_requests: change.concurrentRequests,
+    plan: change.plan,
   };
 }
 

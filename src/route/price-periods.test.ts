@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'bun:test';
+import { modelAt, providerNamed } from '../../tests/support/offers.ts';
+import { fc } from '../../tests/support/random.ts';
+import { withPriceChanges } from '../config/prices.ts';
+import { createCatalogOf } from './priced-catalogs.ts';
+
+const providers = new Map([
+  ['one', providerNamed('one')],
+  ['two', providerNamed('two')],
+]);
+const catalogOfPrices = (
+  prices: readonly { model: string; provider: string; from?: string; pricing: object }[],
+) => {
+  const models = withPriceChanges(
+    [modelAt('a/b', [{ provider: 'one' }, { provider: 'two' }])],
+    prices,
+  );
+  const config = {
+    ambiguousModelNames: 'first' as const,
+    aliases: [],
+    plans: new Map(),
+    billing: {
+      byokFeeBasisPoints: 0,
+      defaultPlan: null,
+      durability: 'journal' as const,
+      abandoned: 'input' as const,
+    },
+  };
+  return createCatalogOf({ config, models, providers, credentialsOf: () => [] });
+};
+
+async function pricesAt(catalogOf: ReturnType<typeof catalogOfPrices>, at: number) {
+  const catalog = await catalogOf({ tenantId: 'acme', plan: null }, at);
+  return catalog.offers('a/b').map(({ pricing, pricedFrom }) => [pricing.prompt, pricedFrom]);
+}
+
+describe('a history of prices', () => {
+  test('has the prices of a book at every moment, in any order of requests', async () => {
+    const change = fc.record({
+      provider: fc.constantFrom('one', 'two'),
+      from: fc.integer({ min: 0, max: 50 }),
+      prompt: fc.nat(99).map(String),
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(change, {
+          maxLength: 12,
+          selector: ({ provider, from }) => `${provider} ${from}`,
+        }),
+        fc.array(fc.integer({ min: -5, max: 60 }), { maxLength: 40 }),
+        async (changes, moments) => {
+          const catalogOf = catalogOfPrices(
+            changes.map(({ provider, from, prompt }) => ({
+              model: 'a/b',
+              provider,
+              from: new Date(from).toISOString(),
+              pricing: { prompt, completion: '1' },
+            })),
+          );
+          for (const at of moments) {
+            const book = ['one', 'two'].map((name) => {
+              let entry: [string, number | null] = ['1', null];
+              for (let time = 0; time <= at; time += 1) {
+                const found = changes.find((c) => c.provider === name && c.from === time);
+                if (found) entry = [found.prompt, time];
+              }
+              return entry;
+            });
+            expect(await pricesAt(catalogOf, at)).toEqual(book);
+          }
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+
+  test('starts with the prices without a start time, in place of those of the model', async () => {
+    const catalogOf = catalogOfPrices([
+      { model: 'a/b', provider: 'two', pricing: { prompt: '7', completion: '1' } },
+    ]);
+    expect(await pricesAt(catalogOf, 0)).toEqual([
+      ['1', null],
+      ['7', null],
+    ]);
+  });
+
+  test('returns the same catalog until a price changes', async () => {
+    const from = new Date(100).toISOString();
+    const pricing = { prompt: '7', completion: '1' };
+    const catalogOf = catalogOfPrices([{ model: 'a/b', provider: 'one', from, pricing }]);
+    const caller = { tenantId: 'acme', plan: null };
+    const [before, late, after] = [99, 0, 100].map((at) => catalogOf(caller, at));
+    expect(late).toBe(before as never);
+    expect(after).not.toBe(before as never);
+    expect(catalogOf(caller, 99)).toBe(before as never);
+  });
+});
