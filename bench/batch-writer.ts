@@ -7,71 +7,21 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { newRequestId } from '../src/core/ids.ts';
-import { noUsage } from '../src/core/usage.ts';
-import type { Settlement } from '../src/money/ledger.ts';
 import { toSettlementEntry } from '../src/money/ledger.ts';
-import { noCharges } from '../src/money/price/fee-kinds.ts';
 import { BatchWriter } from '../src/money/settle/batch-writer.ts';
 import { openStore, type Store } from '../src/store/open.ts';
 import { verifyLedger } from '../src/store/verify/verify.ts';
+import { createWallet, settlement } from './settlements.ts';
 
 /** Settlements per commit at low traffic, at a few hundred requests per second, and at most. */
 const commitSizes = [10, 100, 500];
 const settlementsPerRound = 10_000;
 const rounds = 5;
-const chargeCredits = 125;
 
 const { values } = parseArgs({ options: { 'rows-before': { type: 'string', default: '0' } } });
 const rowsBefore = Number(values['rows-before']);
 
 let charges = 0;
-
-function settlement(): Settlement {
-  return {
-    journalNumber: charges++,
-    record: {
-      requestId: newRequestId(),
-      tenantId: 'default',
-      keyId: 'key_0123456789abcdef',
-      operation: 'chat',
-      requestedModel: 'bench/chat',
-      model: 'bench/chat',
-      provider: 'bench',
-      status: 'success',
-      error: null,
-      trafficMode: 'shared',
-      usage: { ...noUsage, inputTokens: 27, outputTokens: 200 },
-      usageEstimated: false,
-      charges: { ...noCharges, modelCharge: chargeCredits },
-      prices: { prompt: '0.15', completion: '0.60' },
-      searches: 0,
-      skills: [],
-      note: null,
-      finishReason: 'stop',
-      streamed: false,
-      cancelled: false,
-      cacheHit: false,
-      firstByteMs: 3,
-      durationMs: 4,
-      endUser: null,
-      attempts: [
-        {
-          provider: 'bench',
-          model: 'bench/chat',
-          outcome: 'ok',
-          status: 200,
-          message: null,
-          ms: 3,
-        },
-      ],
-      createdAt: Date.now(),
-    },
-    writtenOff: 0,
-    keyAccount: null,
-    keyCharge: 0,
-  };
-}
 
 async function bookAll(
   writer: BatchWriter,
@@ -79,7 +29,8 @@ async function bookAll(
   commitSize: number,
 ): Promise<void> {
   for (let done = 0; done < settlements; done += commitSize) {
-    for (let next = 0; next < commitSize; next += 1) writer.add(toSettlementEntry(settlement()));
+    for (let next = 0; next < commitSize; next += 1)
+      writer.add(toSettlementEntry(settlement(charges++)));
     await writer.flush();
   }
 }
@@ -96,18 +47,9 @@ function creationMicroseconds(): number {
   const before = process.cpuUsage();
   let writtenOff = 0;
   for (let next = 0; next < 10 * settlementsPerRound; next += 1)
-    writtenOff += settlement().writtenOff;
+    writtenOff += settlement(charges++).writtenOff;
   const { user, system } = process.cpuUsage(before);
   return (user + system + writtenOff) / (10 * settlementsPerRound);
-}
-
-async function createWallet(store: Store): Promise<void> {
-  const now = Date.now();
-  const limits = { requestsPerMinute: null, concurrentRequests: null, plan: null };
-  const tenant = { id: 'default', name: 'Bench', disabled: false, ...limits };
-  await store.directory.addTenant({ ...tenant, createdAt: now, updatedAt: now });
-  const grant = { tenantId: 'default', amount: 10 ** 14, note: 'bench', idempotencyKey: null, now };
-  await store.creditStore.change(grant);
 }
 
 function median(numbers: readonly number[]): number {

@@ -33,6 +33,13 @@ export function configCommands(subject: Subject): readonly Command[] {
   const { kind, positional, fields } = subject;
   const { noun } = configKinds[kind];
   const options = { ...fields, ...versionOption };
+  const write = async (context: Context, save: typeof putObject | typeof patchObject) => {
+    const { control } = await context.services();
+    const id = { kind, name: context.args.positional };
+    const body = await documentOf(subject, context);
+    const { object } = await save(control, id, body, preconditionOf(context.args));
+    print(context, object);
+  };
   return [
     {
       name: 'show',
@@ -50,13 +57,7 @@ export function configCommands(subject: Subject): readonly Command[] {
       summary: `Create or replace a ${noun} of the store, from options or from YAML on stdin`,
       positional,
       options,
-      run: async (context) => {
-        const { control } = await context.services();
-        const id = { kind, name: context.args.positional };
-        const body = await documentOf(subject, context);
-        const { object } = await putObject(control, id, body, preconditionOf(context.args));
-        print(context, object);
-      },
+      run: (context) => write(context, putObject),
     },
     {
       name: 'change',
@@ -64,13 +65,7 @@ export function configCommands(subject: Subject): readonly Command[] {
       summary: `Change some fields of a ${noun}, from options or from YAML on stdin`,
       positional,
       options,
-      run: async (context) => {
-        const { control } = await context.services();
-        const id = { kind, name: context.args.positional };
-        const body = await documentOf(subject, context);
-        const { object } = await patchObject(control, id, body, preconditionOf(context.args));
-        print(context, object);
-      },
+      run: (context) => write(context, patchObject),
     },
     {
       name: 'delete',
