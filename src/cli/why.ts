@@ -30,9 +30,10 @@ async function explainRequest(context: Context): Promise<void> {
   const { args, flags, out } = context;
   const { creditsPerUsd } = loadConfig(flags, environment, ['credits_per_usd']);
   const services = await context.services();
-  const found = await findInAnyProcess(toRequestId(args.positional), async (id) => {
-    const record = await services.requests.findForAnyTenant(id);
-    return record ?? services.runningRequests.find(id, null, services.now());
+  const found = await findInAnyProcess(toRequestId(args.positional), {
+    record: (id) => services.requests.findForAnyTenant(id),
+    running: (id) => services.runningRequests.find(id, null, services.now()),
+    isOnlyHere: () => false,
   });
   if (!found) throw notFound('There is no request with this ID.', 'id');
   if (!('charges' in found))

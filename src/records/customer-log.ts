@@ -140,19 +140,35 @@ function cellsOf(row: LogRow): Cell[] {
 const freshMs = 2_500;
 const retryMs = 100;
 
+/** A record is committed about 200 ms after its request ended. This is enough even under load. */
+const commitTries = 6;
+
+interface AnyProcessLookup<Record, Running> {
+  record(requestId: string): Promise<Record | undefined>;
+  running(requestId: string): Promise<Running | undefined>;
+  /** True if no other process can know more about the request. */
+  isOnlyHere(requestId: string): boolean;
+}
+
 /**
- * Finds a request of any process, and retries only if it may have arrived a moment ago. Counts
- * tries instead of time, because a suspended machine stops the other processes as well.
+ * Finds a request of any process. Retries if it may have arrived a moment ago, or if only a report
+ * of another process says that it's running, because it may have ended since. Counts tries instead
+ * of time, because a suspended machine stops the other processes as well.
  */
-export async function findInAnyProcess<Found>(
+export async function findInAnyProcess<Record, Running>(
   requestId: string,
-  find: (requestId: string) => Promise<Found | undefined>,
-): Promise<Found | undefined> {
+  lookup: AnyProcessLookup<Record, Running>,
+): Promise<Record | Running | undefined> {
   const ageMs = Math.abs(Date.now() - requestIdTime(requestId));
-  let found = await find(requestId);
-  for (let ms = freshMs - ageMs; !found && ms > 0; ms -= retryMs) {
+  let freshTries = Math.ceil((freshMs - ageMs) / retryMs);
+  let reportedTries = commitTries;
+  for (;;) {
+    const record = await lookup.record(requestId);
+    if (record) return record;
+    const running = await lookup.running(requestId);
+    if (lookup.isOnlyHere(requestId)) return running;
+    const isLastTry = running ? reportedTries-- <= 0 : freshTries-- <= 0;
+    if (isLastTry) return running;
     await Bun.sleep(retryMs);
-    found = await find(requestId);
   }
-  return found;
 }

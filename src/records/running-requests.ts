@@ -73,7 +73,7 @@ export class RunningRequests {
   readonly #store: RunningRequestStore;
   readonly #processId: string;
   /** True if no other process serves requests, so that nothing needs to be reported. */
-  readonly isAlone: boolean;
+  readonly #isAlone: boolean;
   readonly #storeNow: () => number;
   readonly #now: () => number;
   #reported = '[]';
@@ -82,7 +82,7 @@ export class RunningRequests {
   constructor({ store, processId, isAlone, storeNow, now = monotonicNow }: RunningRequestsDeps) {
     this.#store = store;
     this.#processId = processId;
-    this.isAlone = isAlone;
+    this.#isAlone = isAlone;
     this.#storeNow = storeNow;
     this.#now = now;
   }
@@ -103,12 +103,17 @@ export class RunningRequests {
   async find(requestId: string, tenantId: string): Promise<RunningRequest | undefined> {
     const own = this.#entries.get(requestId)?.request;
     if (own) return own.tenantId === tenantId ? own : undefined;
-    if (this.isAlone) return undefined;
+    if (this.#isAlone) return undefined;
     return this.#store.find(requestId, tenantId, this.#storeNow());
   }
 
+  /** True if no other process can know more about this request. */
+  isOnlyHere(requestId: string): boolean {
+    return this.#isAlone || this.#entries.has(requestId);
+  }
+
   periodicTasks(): PeriodicTask[] {
-    return this.isAlone ? [] : [{ everyMs: reportMs, run: () => this.report() }];
+    return this.#isAlone ? [] : [{ everyMs: reportMs, run: () => this.report() }];
   }
 
   /** Reports the requests that have run for a while, unless nothing changed. */

@@ -124,12 +124,13 @@ describe('3 workers on one SQLite file', () => {
         statuses.add((body.data as { status: unknown }).status);
       };
       // The kernel chooses another worker for most of these connections.
-      for (let i = 0; i < 12; i++) await look();
+      const lookInAll = () => Promise.all(Array.from({ length: 12 }, look));
+      await lookInAll();
       expect([...statuses]).toEqual(['in_progress']);
       upstream.open('half-way');
       await stream.read();
       statuses.clear();
-      for (let i = 0; i < 12; i++) await look();
+      await lookInAll();
       expect([...statuses]).toEqual(['success']);
     },
     testMs,

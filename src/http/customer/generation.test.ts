@@ -10,7 +10,7 @@ test('the only process looks once for an unknown ID, even if it is from this sec
     lookups += 1;
     return undefined;
   };
-  const deps = { find, running: { find: async () => undefined, isAlone: true } };
+  const deps = { find, running: { find: async () => undefined, isOnlyHere: () => true } };
   const [route] = generationRoutes({ ...deps, creditsPerUsd: 1 }) as KeyedRoute[];
   const url = `http://localhost/v1/generation?id=${newRequestId()}`;
   const answer = Promise.resolve(route?.handle(new Exchange(new Request(url)), callerOf('acme')));

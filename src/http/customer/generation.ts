@@ -12,7 +12,7 @@ import { json } from '../reply.ts';
 import { type Route, routesFor } from '../routes.ts';
 
 interface GenerationDeps extends RequestLog {
-  readonly running: Pick<RunningRequests, 'find' | 'isAlone'>;
+  readonly running: Pick<RunningRequests, 'find' | 'isOnlyHere'>;
   readonly creditsPerUsd: number;
 }
 
@@ -26,14 +26,17 @@ export function generationRoutes(deps: GenerationDeps): Route[] {
       const id = exchange.query.get('id');
       if (!id)
         throw invalidRequest('id is required. Set it to the x-request-id of a request.', 'id');
-      const find = async (requestId: string) => {
-        const record = await deps.find(tenantId, requestId);
-        if (record) return { record, status: record.status };
-        const request = await running.find(requestId, tenantId);
-        return request && { record: unfinishedRecord(request, Date.now()), status: inProgress };
-      };
-      const requestId = toRequestId(id);
-      const found = await (running.isAlone ? find(requestId) : findInAnyProcess(requestId, find));
+      const found = await findInAnyProcess(toRequestId(id), {
+        record: async (requestId) => {
+          const record = await deps.find(tenantId, requestId);
+          return record && { record, status: record.status };
+        },
+        running: async (requestId) => {
+          const request = await running.find(requestId, tenantId);
+          return request && { record: unfinishedRecord(request, Date.now()), status: inProgress };
+        },
+        isOnlyHere: (requestId) => running.isOnlyHere(requestId),
+      });
       if (!found) throw notFound('There is no request with this ID.', 'id');
       const { record, status } = found;
       const generation = generationObject(record, status);
