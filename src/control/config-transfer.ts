@@ -29,6 +29,7 @@ export async function exportConfig(
 ): Promise<JsonObject> {
   const { objects } = await deps.store.read();
   const vault = withSecrets ? await deps.vault() : undefined;
+  const variables = new Set<string>();
   return objects.reduce<JsonObject>((file, object) => {
     const kind = kindNames.find((name) => name === object.kind);
     if (!kind) return file;
@@ -36,18 +37,27 @@ export async function exportConfig(
     if (opened?.problem !== undefined) {
       throw invalidRequest(`The ${kind} "${object.name}" ${opened.problem}.`);
     }
-    const document = opened?.document ?? withPlaceholders(kind, object);
+    const document = opened?.document ?? withPlaceholders(kind, object, variables);
     return configKinds[kind].addTo(file, object.name, document).file;
   }, {});
 }
 
-function withPlaceholders(kind: KindName, { name, document }: StoredObject): JsonObject {
+/** Replaces each secret by a reference to a variable that isn't in `variables` yet, and adds it. */
+function withPlaceholders(
+  kind: KindName,
+  { name, document }: StoredObject,
+  variables: Set<string>,
+): JsonObject {
   return secretsIn(document, configKinds[kind].secrets).reduce((filled, { path }) => {
     const words = [name, ...path.filter((segment) => segment !== 'value')].join('_');
-    const variable = words
+    const first = words
       .toUpperCase()
       .replaceAll(/[^A-Z0-9]+/g, '_')
       .replace(/^(?=\d)/, '_');
+    // Two names can differ only in punctuation, such as "a-b" and "a.b".
+    let variable = first;
+    for (let i = 2; variables.has(variable); i += 1) variable = `${first}_${i}`;
+    variables.add(variable);
     return withValueAt(filled, path, `\${${variable}}`) as JsonObject;
   }, document);
 }
