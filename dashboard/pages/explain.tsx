@@ -117,6 +117,7 @@ const planColumns: readonly Column<PlannedOffer>[] = [
       <span class="two-lines">
         <b>{offer.provider}</b>
         {offer.traffic_mode === 'byok' && <Badge tone="accent">BYOK</Badge>}
+        {offer.weight !== null && <small>weight {offer.weight}</small>}
       </span>
     ),
   },

@@ -29,7 +29,7 @@ const available: Command = {
         pricing.prompt ?? null,
         pricing.completion ?? null,
         otherPrices(pricing),
-        `${model.isConfigured ? '' : 'not configured: '}${providersOf(model).join(', ')}`,
+        `${model.isConfigured ? '' : 'not configured: '}${sharesOf(model).join(', ')}`,
       ];
     });
     const prices = ['USD/M IN', 'USD/M OUT', 'OTHER PRICES (USD)'];
@@ -68,7 +68,21 @@ function otherPrices(pricing: Readonly<Record<string, unknown>>): string | null 
 
 function modelObject(model: ListedModel) {
   const { id, name, context_length = null, features, isConfigured } = model;
-  return { id, name, context_length, features, live: isConfigured, providers: providersOf(model) };
+  const endpoints = model.endpoints.map(({ provider, priority, weight = null }) => ({
+    provider,
+    priority,
+    weight,
+  }));
+  const providers = providersOf(model);
+  return { id, name, context_length, features, live: isConfigured, providers, endpoints };
+}
+
+/** Returns the providers, with the weights that split the requests between them. */
+function sharesOf({ endpoints }: ListedModel): string[] {
+  const shares = endpoints.map(({ provider, weight }) =>
+    weight === undefined ? provider : `${provider} (weight ${weight})`,
+  );
+  return [...new Set(shares)];
 }
 
 function providersOf({ endpoints }: ListedModel): string[] {

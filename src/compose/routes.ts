@@ -173,6 +173,7 @@ async function explain(operation: Operation, requestedBy: RequestedBy, deps: Rou
   return explainRoute(operation, caller, {
     catalog: await catalogOf(caller, Date.now()),
     ...{ health, supports: supportsParameter, creditsPerUsd: config.creditsPerUsd },
+    session: { caller, sessionId: requestedBy.clientHeader('x-session-id'), operation },
   });
 }
 

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { findReplay } from '../cache/replay.ts';
 import type { Call, Operation } from '../call.ts';
 import type { Config } from '../config/config.ts';
@@ -65,10 +66,11 @@ export function createStages(deps: StageDeps): Stages {
       running.started(runningRequest(call, operation));
       return findReplay(call, operation, replayDeps);
     },
-    plan({ caller, receivedAt, pricedAt = receivedAt }, operation) {
+    plan(call, operation) {
+      const { caller, receivedAt, pricedAt = receivedAt } = call;
       rejectPrivateUrls(operation.request.urls, addressPolicy);
       const callable = catalogOf(caller, pricedAt);
-      const context = { health, supports: supportsParameter };
+      const context = { health, supports: supportsParameter, session: call, random };
       return callable instanceof Promise
         ? callable.then((catalog) => planOperation(operation, caller, { ...context, catalog }))
         : planOperation(operation, caller, { ...context, catalog: callable });
@@ -96,6 +98,8 @@ export function createStages(deps: StageDeps): Stages {
     reportLateError: ({ requestId }, error) => telemetry.reportLateError(requestId, error),
   };
 }
+
+const random = () => randomInt(2 ** 32);
 
 function attemptDepsOf(deps: StageDeps) {
   const { deadlines, telemetry, bodyMemoryBudget, answerMemoryBudget, addressPolicy } = deps;

@@ -25,6 +25,7 @@ export function modelProblems(
       problems.push({ path: `${path}.id`, message });
     }
     if (typeof id === 'string') ids.add(id);
+    problems.push(...weightProblems(model.endpoints, `${path}.endpoints`));
     const kinds = Array.isArray(features) ? features : [];
     for (const [{ provider, pricing }, j] of indexedObjects(model.endpoints)) {
       const at = `${path}.endpoints[${j}]`;
@@ -35,6 +36,23 @@ export function modelProblems(
       problems.push(...priceProblems(kinds, pricing, `${at}.pricing`, isBroken));
     }
     return problems;
+  });
+}
+
+/** Among endpoints of the same priority, either all have a weight or none has one above 0. */
+function weightProblems(endpoints: unknown, path: string): ConfigProblem[] {
+  const all = indexedObjects(endpoints);
+  if (all.length > 0 && all.every(([{ weight }]) => weight === 0)) {
+    return [{ path, message: 'needs a weight above 0 for at least one endpoint' }];
+  }
+  const weighted = new Set(
+    all.filter(([{ weight }]) => Number(weight) > 0).map(([{ priority = 0 }]) => priority),
+  );
+  return all.flatMap(([{ weight, priority = 0 }, i]) => {
+    if (weight !== undefined || !weighted.has(priority)) return [];
+    const message =
+      'is required, because another endpoint of the same priority has a weight above 0';
+    return [{ path: `${path}[${i}].weight`, message }];
   });
 }
 

@@ -63,6 +63,8 @@ const endpointSchema = Type.Object(
     model: Type.String({ minLength: 1 }),
     /** The lowest is tried first. */
     priority: Type.Optional(integer(0, 1000)),
+    /** The share of the requests among endpoints of the same priority. 0: only if named. */
+    weight: Type.Optional(integer(0, 1000)),
     pricing: Type.Optional(pricingSchema),
     quirks: Type.Optional(quirksSchema),
     /** Overrides the provider's dialect, at the same base URL and with the same key. */

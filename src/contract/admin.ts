@@ -13,7 +13,7 @@ import {
   text,
   time,
 } from './fields.ts';
-import { circuit, endpointHealth } from './models.ts';
+import { circuit, endpointHealth, endpointWeight } from './models.ts';
 import { offsetQuery } from './query.ts';
 import type { RouteDoc } from './route-doc.ts';
 
@@ -189,6 +189,7 @@ const providerEndpointSchema = inlineRecord({
   model: text(),
   upstream_model: text(),
   priority: count(),
+  weight: endpointWeight,
   circuit,
   failures_in_a_row: count(),
   ...endpointHealth,

@@ -11,7 +11,7 @@ import {
   text,
   trafficMode,
 } from './fields.ts';
-import { circuit, endpointHealth } from './models.ts';
+import { circuit, endpointHealth, endpointWeight } from './models.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // How a request would be routed.
@@ -42,6 +42,7 @@ const boundFields = {
 const plannedSchema = record('PlannedOffer', {
   ...offerFields,
   priority: count('The lowest is tried first.'),
+  weight: endpointWeight,
   circuit,
   ...endpointHealth,
   pricing: Type.Record(Type.String(), Type.String(), {

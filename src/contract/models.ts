@@ -98,9 +98,17 @@ export const endpointHealth = {
   tokens_per_second: nullable(Type.Number()),
 };
 
+export const endpointWeight = nullable(
+  count(
+    'The share of the requests among endpoints of the same priority. 0: only requests that name ' +
+      'the provider. Null: endpoints of the same priority are tried in order.',
+  ),
+);
+
 const endpointSchema = record('ModelEndpoint', {
   provider: text(),
   priority: count('The lowest is tried first.'),
+  weight: endpointWeight,
   traffic_mode: trafficMode,
   pricing: Type.Record(Type.String(), Type.String(), {
     description: 'US dollars per million tokens, characters, or bytes; other prices are per unit.',

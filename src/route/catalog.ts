@@ -20,6 +20,8 @@ export interface Offer {
   readonly dialect: DialectName;
   readonly quirks: Quirks;
   readonly priority: number;
+  /** The share of requests among offers of the same priority. Null: they are tried in order. */
+  readonly weight: number | null;
   readonly prices: PriceList;
   /** The prices that are charged, as decimal strings. Stored with each receipt. */
   readonly pricing: PriceStrings;
@@ -256,6 +258,7 @@ function toOffer(
     dialect: endpoint.dialect ?? provider.dialect,
     quirks: { ...provider.quirks, ...endpoint.quirks },
     priority: endpoint.priority,
+    weight: endpoint.weight ?? null,
     prices: readPriceList(pricing),
     pricing,
     pricedFrom: from,

@@ -13,9 +13,10 @@ import { parseUsd } from '../money/price/usd.ts';
 import { entitledOffers, isSimilarModel } from './capability.ts';
 import type { CallableModels, Offer } from './catalog.ts';
 import type { Health } from './health.ts';
+import { orderByWeight, type WeightContext } from './split.ts';
 
 /** The models, provider states, and parameter support that a plan depends on. */
-export interface PlanningContext {
+export interface PlanningContext extends WeightContext {
   readonly catalog: CallableModels;
   readonly health: Health;
   /** Returns whether an offer understands a parameter that the client sent. */
@@ -90,10 +91,13 @@ export function plan(
   context: PlanContext,
 ): readonly Offer[] {
   const { preferences } = request;
-  const compatible = withCompatible(knownModels(request, caller, context.catalog), context);
+  const known = knownModels(request, caller, context.catalog);
+  const compatible = withCompatible(known, context);
   // Most requests have no provider preferences.
-  if (preferences === noPreferences) return order(compatible, preferences, context.health);
-  const ordered = order(withPreferred(compatible, request, context), preferences, context.health);
+  if (preferences === noPreferences) {
+    return order(inUse(compatible, preferences), preferences, context);
+  }
+  const ordered = order(withPreferred(compatible, request, context), preferences, context);
   if (preferences.allowFallbacks) return ordered;
   // A recovering offer admits a single request as its probe. Another request may become the probe
   // before this one is sent, so the plan continues up to the first offer that needs no probe. It
@@ -113,7 +117,8 @@ function withPreferred(
 ): Groups {
   const { preferences, parameters } = request;
   const isPreferred = (offer: Offer) => matchesPreferences(offer, preferences);
-  const preferred = filterOffers(compatible, isPreferred, noPreferredOffer(preferences));
+  const matching = filterOffers(compatible, isPreferred, noPreferredOffer(preferences));
+  const preferred = inUse(matching, preferences);
   const isWithin = (offer: Offer) => isAffordable(offer, preferences);
   const tooExpensive = 'No provider of this model is within provider.max_price.';
   const affordable = filterOffers(preferred, isWithin, tooExpensive);
@@ -211,6 +216,21 @@ function withCompatible(groups: Groups, context: PlanContext): Groups {
   return compatible;
 }
 
+/**
+ * Leaves out endpoints with a weight of 0, except for requests that name their provider. Throws if
+ * none is left.
+ */
+function inUse(groups: Groups, { only, order: listed }: RoutePreferences): Groups {
+  const isUsed = ({ weight, provider: { name } }: Offer) =>
+    weight !== 0 || listed.includes(name) || only?.includes(name) === true;
+  if (groups.every((group) => group.every(isUsed))) return groups;
+  const names = new Set(groups.flatMap((group) => group.map(({ provider }) => provider.name)));
+  const message =
+    `Requests for this model reach ${[...names].join(' or ')} only if they name it in ` +
+    'provider.only or provider.order.';
+  return filterOffers(groups, isUsed, message);
+}
+
 function matchesPreferences({ provider }: Offer, preferences: RoutePreferences): boolean {
   if (preferences.only && !preferences.only.includes(provider.name)) return false;
   if (preferences.ignore.includes(provider.name)) return false;
@@ -249,31 +269,39 @@ function isAffordable({ prices }: Offer, { maxPrice }: RoutePreferences): boolea
   return within(prices.prompt, maxPrice.prompt) && within(prices.completion, maxPrice.completion);
 }
 
-function order(groups: Groups, preferences: RoutePreferences, health: Health): readonly Offer[] {
+function order(
+  groups: Groups,
+  preferences: RoutePreferences,
+  context: PlanContext,
+): readonly Offer[] {
   if (preferences.route === 'sort') {
-    return arrange(groups.flat(), { ...preferences, sort: preferences.sort ?? 'price' }, health);
+    return arrange(groups.flat(), { ...preferences, sort: preferences.sort ?? 'price' }, context);
   }
   const ordered: Offer[] = [];
   for (const group of groups) {
-    for (const offer of arrange(group, preferences, health)) ordered.push(offer);
+    for (const offer of arrange(group, preferences, context)) ordered.push(offer);
   }
   return ordered;
 }
 
 /**
- * Orders one group: by the client's order, then by the sort key or priority. A shared offer follows
- * the tenant's own offer at the same endpoint, and open circuits come last.
+ * Orders one group: by the client's order, then by the sort key, or by priority and weight. A
+ * shared offer follows the tenant's own offer at the same endpoint, and open circuits come last.
  */
 function arrange(
   group: readonly Offer[],
   preferences: RoutePreferences,
-  health: Health,
+  context: PlanContext,
 ): readonly Offer[] {
+  const { health } = context;
   if (group.length < 2 && !group[0]?.ownAccount?.sharedNext) return group;
   const healthy: Offer[] = [];
   const open: Offer[] = [];
   const put = (offer: Offer) => (health.state(offer) === 'open' ? open : healthy).push(offer);
-  for (const offer of group.toSorted(comparison(preferences, health))) {
+  const sorted = group.toSorted(comparison(preferences, health));
+  const levelOf = (offer: Offer) => `${rankOf(offer, preferences)} ${offer.priority}`;
+  const isSplit = preferences.sort === null && group.some(({ weight }) => weight !== null);
+  for (const offer of isSplit ? orderByWeight(sorted, levelOf, context) : sorted) {
     put(offer);
     if (offer.ownAccount?.sharedNext) put(offer.ownAccount.sharedNext);
   }

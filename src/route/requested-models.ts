@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts';
 import type { ModelNeeds, RequestInfo } from '../core/request-info.ts';
 import type { AliasRequest } from './aliases.ts';
 import type { CallableModels, Catalog, CatalogOf } from './catalog.ts';
+import { sessionNameIn } from './stickiness.ts';
 
 // Finds the models that a request names by an alias, or without their brand.
 
@@ -39,14 +40,16 @@ export interface RequestedBy {
 
 /** `needs` and `inputBytes` are those of a chat. */
 type RequestedContent = Pick<RequestInfo, 'images' | 'user'> & {
+  readonly promptCacheKey?: string | null;
   readonly needs?: Pick<ModelNeeds, 'tools'>;
   readonly inputBytes?: number;
 };
 
-/** The requests of one user, and repetitions of one request, are for the same model. */
+/** The requests of one session, and repetitions of one request, are for the same model. */
 export function aliasRequestOf(call: RequestedBy, request: RequestedContent): AliasRequest {
   const { caller, requestId, replayOptions } = call;
-  const seed = replayOptions.idempotencyKey ?? request.user ?? requestId;
+  const session = sessionNameIn(request, call.clientHeader('x-session-id'));
+  const seed = session ?? replayOptions.idempotencyKey ?? requestId;
   return {
     caller,
     hasImages: (request.images?.length ?? 0) > 0,

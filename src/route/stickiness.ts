@@ -24,10 +24,18 @@ export function sessionOf(
   stickiness: Stickiness = 'session',
 ): number | null {
   if (stickiness === 'off' || !operation) return null;
-  const named = operation.request.promptCacheKey || sessionId || operation.request.user;
+  const named = sessionNameIn(operation.request, sessionId);
   const session = named || (stickiness === 'prompt' ? operation.promptStart?.() : undefined);
   // Tenants choose these names, so two tenants may choose the same one.
   return session ? Bun.hash.xxHash32(`${caller.tenantId}\n${session}`) : null;
+}
+
+/** Returns the client's name for the session, if it sends one. */
+export function sessionNameIn(
+  { promptCacheKey, user }: SessionOperation['request'],
+  sessionId?: string | null,
+): string | null {
+  return promptCacheKey || sessionId || user;
 }
 
 /** Ranks a candidate for a session. Over all sessions, its weight is how often it is first. */

@@ -37,6 +37,7 @@ interface At {
   readonly provider: string;
   /** By default, the endpoints are tried in the order of the list. */
   readonly priority?: number;
+  readonly weight?: number;
   readonly prompt?: string;
   readonly completion?: string;
 }
@@ -49,12 +50,15 @@ export function modelAt(id: string, endpoints: readonly At[]): Model {
     input_modalities: ['text'],
     output_modalities: ['text'],
     features: [],
-    endpoints: endpoints.map(({ provider, priority, prompt = '1', completion = '1' }, i) => ({
-      provider,
-      model: `${id}@${provider}`,
-      priority: priority ?? i,
-      pricing: { prompt, completion },
-    })),
+    endpoints: endpoints.map(
+      ({ provider, priority, weight, prompt = '1', completion = '1' }, i) => ({
+        provider,
+        model: `${id}@${provider}`,
+        priority: priority ?? (weight === undefined ? i : 0),
+        ...(weight !== undefined && { weight }),
+        pricing: { prompt, completion },
+      }),
+    ),
   };
 }
 

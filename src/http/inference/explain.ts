@@ -149,6 +149,7 @@ function plannedObject(
     traffic_mode: trafficModeOf(offer),
     ...upstreamModel(offer, isOperator),
     priority: offer.priority,
+    weight: offer.weight,
     circuit: health.state(offer),
     ...healthFields(offer, health),
     pricing: definedFields(pricing),

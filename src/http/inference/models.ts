@@ -180,6 +180,7 @@ function endpointObject(offer: Offer, { health }: ModelDeps): ModelEndpointObjec
   return {
     provider: offer.provider.name,
     priority: offer.priority,
+    weight: offer.weight,
     traffic_mode: offer.ownAccount ? 'byok' : 'shared',
     pricing,
     ...definedFields({ long_prompts }),

@@ -222,6 +222,7 @@ function providerEndpointObject(offer: Offer, health: StateDeps['health']): Prov
     model: offer.model.id,
     upstream_model: offer.upstreamModel,
     priority: offer.priority,
+    weight: offer.weight,
     circuit: health.state(offer),
     failures_in_a_row: health.observed(offer).failures,
     ...healthFields(offer, health),
