@@ -11,7 +11,9 @@ import type {
   PricingConfig,
   Stickiness,
 } from './model-schema.ts';
+import type { PriceConfig } from './price-schema.ts';
 import type { DialectName, Quirks } from './provider-schema.ts';
+import type { PriceSource } from './schema-fields.ts';
 import type { WorkloadSource } from './workload.ts';
 
 /** The configuration: complete, validated, frozen, and with secrets wrapped. */
@@ -176,6 +178,8 @@ export interface Endpoint extends Omit<EndpointConfig, 'priority' | 'pricing'> {
   readonly priority: number;
   /** The prices before the first change. */
   readonly pricing: PricingConfig;
+  /** Set if these prices are those of an entry of `prices`, not of the model. */
+  readonly basePrice?: PriceConfig;
   /** Earlier and scheduled price changes, in ascending order of time. */
   readonly priceChanges?: readonly PriceChange[];
 }
@@ -185,7 +189,10 @@ export interface PriceChange {
   readonly from: number;
   /** The start as written, which is part of the name of the price. */
   readonly fromText: string;
+  /** The endpoint that the price names. Absent: all endpoints of the model at the provider. */
+  readonly upstreamModel?: string | undefined;
   readonly pricing: PricingConfig;
+  readonly source?: PriceSource | undefined;
 }
 
 export interface Model extends Omit<ModelConfig, 'endpoints' | 'features'> {

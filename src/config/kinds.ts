@@ -5,7 +5,13 @@ import { aliasNamePattern, aliasSchema } from './alias-schema.ts';
 import { builtinCatalog } from './catalog/index.ts';
 import type { Config } from './config.ts';
 import { modelSchema } from './model-schema.ts';
-import { planNamePattern, planSchema, priceSchema, priceTime } from './price-schema.ts';
+import {
+  planNamePattern,
+  planSchema,
+  priceName,
+  priceSchema,
+  readPriceName,
+} from './price-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 import { providerSchema } from './provider-schema.ts';
 import { settings } from './settings.ts';
@@ -172,14 +178,19 @@ const price: ConfigKind = {
   pathParameter: ':name{.+}',
   schemaOf: (name) => (readPriceName(name) ? priceSchema : undefined),
   nameProblem: () =>
-    'The name of a price must have the form <model>@<provider>@<time>, with a time such as ' +
-    '2026-12-01T00:00:00Z.',
+    'The name of a price must have the form <model>@<provider>@<time>, or ' +
+    '<model>@<provider>/<upstream model>@<time>, with a time such as 2026-12-01T00:00:00Z.',
   secrets: [],
   destinationOf: () => '',
   problemOf: (name, document) => {
-    for (const [field, value] of Object.entries(readPriceName(name) ?? {})) {
+    const inPath = { upstream_model: undefined, ...readPriceName(name) };
+    for (const [field, value] of Object.entries(inPath)) {
       if (document[field] === value) continue;
-      return { path: field, message: `must be "${value}", as in the path, or be left out` };
+      const message =
+        value === undefined
+          ? "must be left out, because the path doesn't name it"
+          : `must be "${value}", as in the path, or be left out`;
+      return { path: field, message };
     }
     return undefined;
   },
@@ -193,29 +204,6 @@ const price: ConfigKind = {
   },
   builtIn: () => new Map(),
 };
-
-/** Returns the name of a price. One without a start time can only be in a file. */
-export function priceName({ model: id, provider: at, from }: JsonObject): string {
-  return from === undefined ? `${id}@${at}` : `${id}@${at}@${from}`;
-}
-
-const priceNamePattern = /^(?<model>[^@\s]+)@(?<provider>[^@\s]+)@(?<from>[^@\s]+)$/;
-
-interface PriceName {
-  readonly model: string;
-  readonly provider: string;
-  readonly from: string;
-}
-
-function readPriceName(name: string): PriceName | undefined {
-  const {
-    model: id = '',
-    provider: at = '',
-    from = '',
-  } = priceNamePattern.exec(name)?.groups ?? {};
-  if (!Check(priceTime, from) || Number.isNaN(Date.parse(from))) return undefined;
-  return { model: id, provider: at, from };
-}
 
 const plan: ConfigKind = {
   noun: 'plan',

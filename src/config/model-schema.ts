@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { integer, oneOf } from '../core/schema.ts';
 import { mapPrices, priceNames, tokenPriceNames } from '../money/price/price-classes.ts';
 import { quirksSchema } from './provider-schema.ts';
-import { strictObject, usd } from './schema-fields.ts';
+import { priceSource, strictObject, usd } from './schema-fields.ts';
 
 const features = [
   'tools',
@@ -66,6 +66,7 @@ const endpointSchema = Type.Object(
     /** The share of the requests among endpoints of the same priority. 0: only if named. */
     weight: Type.Optional(integer(0, 1000)),
     pricing: Type.Optional(pricingSchema),
+    price_source: Type.Optional(priceSource()),
     quirks: Type.Optional(quirksSchema),
     /** Overrides the provider's dialect, at the same base URL and with the same key. */
     dialect: Type.Optional(oneOf('openai', 'openai-responses')),

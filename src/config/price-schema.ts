@@ -1,10 +1,12 @@
 import { type Static, Type } from 'typebox';
+import { Check } from 'typebox/schema';
+import type { JsonObject } from '../core/json.ts';
 import { integer } from '../core/schema.ts';
 import { mapPrices, priceNames } from '../money/price/price-classes.ts';
 import { pricingSchema } from './model-schema.ts';
-import { strictObject, usd } from './schema-fields.ts';
+import { priceSource, strictObject, usd } from './schema-fields.ts';
 
-export const priceTime = Type.String({
+const priceTime = Type.String({
   pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,3})?)?(Z|[+-]\\d{2}:\\d{2})$',
   expected: 'a time with its offset, such as "2026-12-01T00:00:00Z"',
 });
@@ -14,13 +16,44 @@ export const priceSchema = Type.Object(
   {
     model: Type.String({ minLength: 1 }),
     provider: Type.String({ minLength: 1 }),
+    /** Only needed if the model has several endpoints at the provider. */
+    upstream_model: Type.Optional(Type.String({ minLength: 1 })),
     /** Omitted: the prices before the first change, in place of those of the model. */
     from: Type.Optional(priceTime),
     pricing: pricingSchema,
+    price_source: Type.Optional(priceSource()),
   },
   { additionalProperties: false },
 );
 export type PriceConfig = Static<typeof priceSchema>;
+
+/** Returns the name of a price. One without a start time can only be in a file. */
+export function priceName(price: JsonObject): string {
+  const { model, provider, upstream_model: upstream, from } = price;
+  const endpoint =
+    upstream === undefined ? `${model}@${provider}` : `${model}@${provider}/${upstream}`;
+  return from === undefined ? endpoint : `${endpoint}@${from}`;
+}
+
+/** Providers have no slashes, and times have no "@". Upstream models may have both. */
+const priceNamePattern =
+  /^(?<model>[^@\s]+)@(?<provider>[^@\s/]+)(?:\/(?<upstream>\S+))?@(?<from>[^@\s]+)$/;
+
+type PriceId = Pick<PriceConfig, 'model' | 'provider' | 'upstream_model'> & {
+  readonly from: string;
+};
+
+/** Returns what the name of a price says. Undefined if it isn't one, or has no valid time. */
+export function readPriceName(name: string): PriceId | undefined {
+  const {
+    model = '',
+    provider = '',
+    upstream,
+    from = '',
+  } = priceNamePattern.exec(name)?.groups ?? {};
+  if (!Check(priceTime, from) || Number.isNaN(Date.parse(from))) return undefined;
+  return { model, provider, ...(upstream !== undefined && { upstream_model: upstream }), from };
+}
 
 export const planNamePattern = '^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$';
 

@@ -1,4 +1,4 @@
-import { type TProperties, Type } from 'typebox';
+import { type Static, type TProperties, Type } from 'typebox';
 
 // Schema builders. An `expected` text is the second half of an error sentence.
 
@@ -39,3 +39,21 @@ export function usd() {
     },
   });
 }
+
+/** Where a price was read, and when. */
+export function priceSource() {
+  return Type.Object(
+    {
+      name: Type.String({ minLength: 1, maxLength: 500 }),
+      /** The month is enough. Omitted: unknown. */
+      date: Type.Optional(
+        Type.String({
+          pattern: '^\\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\\d|3[01]))?$',
+          expected: 'a date or a month, such as "2026-11-20" or "2026-11"',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  );
+}
+export type PriceSource = Static<ReturnType<typeof priceSource>>;

@@ -63,10 +63,21 @@ const priceResource = record('Price', {
   name: text(),
   model: text(),
   provider: text(),
+  upstream_model: text(
+    "The provider's name for the model. A price of several endpoints is repeated.",
+  ),
   state: oneOf('past', 'in_force', 'scheduled'),
   from: nullable(time('Null for the prices before the first change.')),
   until: nullable(time('The start of the next price.')),
   pricing: withLabels(pricingSchema),
+  price_source: nullable(
+    inlineRecord({
+      name: text('Where the price was read.'),
+      date: nullable(text('The day or month. Null if it is unknown.')),
+      dated: oneOf('price', 'catalog'),
+      age_days: nullable(count('Days since the date, or since the first day of its month.')),
+    }),
+  ),
   ...ownership,
 });
 export type PriceObject = Shape<typeof priceResource>;

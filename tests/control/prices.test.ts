@@ -18,7 +18,18 @@ const modelNamed = (id: string) => ({
 });
 const settings = {
   providers: { acme: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: null } },
-  models: [modelNamed('acme/chat'), modelNamed('acme/changing'), modelNamed('acme/history')],
+  models: [
+    modelNamed('acme/chat'),
+    modelNamed('acme/changing'),
+    modelNamed('acme/history'),
+    {
+      ...modelNamed('acme/two'),
+      endpoints: [
+        { provider: 'acme', model: 'chat', pricing: { prompt: '1', completion: '1' } },
+        { provider: 'acme', model: 'fast', pricing: { prompt: '2', completion: '2' } },
+      ],
+    },
+  ],
   prices: [
     {
       model: 'acme/history',
@@ -79,10 +90,26 @@ describe('prices', () => {
     const { data } = await send('GET', '/prices');
     const listed = objectsIn(data).filter(({ model }) => model === 'acme/history');
     expect(listed.map(({ state, owner, from }) => [state, owner, from])).toEqual([
-      ['past', 'built_in', null],
+      ['past', 'file', null],
       ['in_force', 'file', '2026-01-01T00:00:00.000Z'],
       ['scheduled', 'file', '2100-01-01T00:00:00.000Z'],
     ]);
+    const file = expect.stringContaining('tollgate.json');
+    expect(listed[0]).toMatchObject({ name: 'acme/history@acme', source: file });
+  });
+
+  test('are listed with their source and its age', async () => {
+    const noted = {
+      pricing: { prompt: '2', completion: '3' },
+      price_source: { name: 'our contract', date: '2026-11-01' },
+    };
+    const path = '/prices/acme/chat@acme@2098-01-01T00:00:00Z';
+    const created = await send('PUT', path, noted);
+    expect(created.data).toMatchObject({
+      price_source: { ...noted.price_source, dated: 'price', age_days: expect.any(Number) },
+      upstream_model: 'chat',
+    });
+    await send('DELETE', path);
   });
 
   test('that are changed apply at one moment in every process', async () => {
@@ -116,6 +143,30 @@ describe('prices', () => {
       409,
       `The price "${name}" has taken effect. Add another one with a later time.`,
     ]);
+  });
+
+  test('of one endpoint leave the other endpoints at the provider alone', async () => {
+    const pricing = { prompt: '9', completion: '9' };
+    const name = 'acme/two@acme/fast@2097-01-01T00:00:00Z';
+    const created = await send('POST', '/prices', {
+      ...{ model: 'acme/two', provider: 'acme', upstream_model: 'fast', pricing },
+      from: '2097-01-01T00:00:00Z',
+    });
+    expect(created.data).toMatchObject({ name, upstream_model: 'fast' });
+    await send('PUT', '/prices/acme/two@acme@2097-01-01T00:00:00Z', {
+      pricing: { ...pricing, prompt: '8' },
+    });
+    const { data } = await send('GET', '/prices');
+    const listed = objectsIn(data).filter(({ model }) => model === 'acme/two');
+    expect(listed.map((price) => [price.name, fieldsOf(price.pricing).prompt])).toEqual([
+      ['acme/two@acme/chat', '1'],
+      ['acme/two@acme@2097-01-01T00:00:00Z', '8'],
+      ['acme/two@acme/fast', '2'],
+      [name, '9'],
+    ]);
+    expect(listed[3]).toEqual(expect.objectContaining(fieldsOf(created.data)));
+    const wrong = await send('PUT', '/prices/acme/two@acme/slow@2097-01-01T00:00:00Z', { pricing });
+    expect([wrong.status, wrong.error.param]).toEqual([400, 'upstream_model']);
   });
 
   test('that are scheduled can be changed and deleted', async () => {

@@ -8,12 +8,13 @@ import { explain, oneOf } from '../../core/schema.ts';
 import { tierProblems } from '../model-problems.ts';
 import { type ModelConfig, modelSchema, type PricingConfig } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
-import { httpUrl } from '../schema-fields.ts';
+import { httpUrl, priceSource } from '../schema-fields.ts';
 import { builtinCatalog } from './index.ts';
 
 const text = () => Type.String({ minLength: 1 });
 const fileSchema = Type.Object(
   {
+    price_source: priceSource(),
     provider: Type.Object(
       {
         name: text(),

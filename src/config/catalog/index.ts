@@ -1,5 +1,6 @@
 import type { ModelConfig } from '../model-schema.ts';
 import type { DialectName, Quirks } from '../provider-schema.ts';
+import type { PriceSource } from '../schema-fields.ts';
 import anthropic from './anthropic.yaml';
 import cohere from './cohere.yaml';
 import deepseek from './deepseek.yaml';
@@ -25,6 +26,8 @@ export interface BuiltinProvider {
 }
 
 interface CatalogFile {
+  /** The source of the vendor's prices. An endpoint can have its own. */
+  readonly price_source: PriceSource;
   readonly provider: BuiltinProvider;
   readonly models: readonly ModelConfig[];
 }
@@ -46,7 +49,10 @@ const files = [
 export const builtinCatalog: {
   readonly providers: readonly BuiltinProvider[];
   readonly models: readonly ModelConfig[];
+  /** By provider. */
+  readonly priceSources: ReadonlyMap<string, PriceSource>;
 } = {
   providers: files.map((file) => file.provider),
   models: files.flatMap((file) => file.models),
+  priceSources: new Map(files.map((file) => [file.provider.name, file.price_source])),
 };

@@ -1,14 +1,11 @@
 import { Compile } from 'typebox/schema';
 import type { Config } from '../../config/config.ts';
-import { configKinds, isKindName, type KindName, priceName } from '../../config/kinds.ts';
-import { type PriceConfig, priceSchema } from '../../config/price-schema.ts';
-import { type ListedPrice, listPrices } from '../../config/prices.ts';
+import { configKinds, isKindName, type KindName } from '../../config/kinds.ts';
+import { priceName, priceSchema } from '../../config/price-schema.ts';
 import type { ProviderStateObject } from '../../contract/admin.ts';
 import {
   configDocs,
   newPriceDoc,
-  type OwnershipObject,
-  type PriceObject,
   type ProviderTestObject,
   providerTestDoc,
   restoreDoc,
@@ -26,6 +23,7 @@ import {
   putObject,
   showObject,
 } from '../../control/config-service.ts';
+import { listPriceObjects, ownershipOf, priceObject } from '../../control/listed-prices.ts';
 import { startDelayMs } from '../../control/start-times.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { validationError } from '../../core/schema.ts';
@@ -135,8 +133,10 @@ function kindRoutes(kind: KindName, deps: ConfigRouteDeps): Route[] {
   };
   return [
     admin.get(list, docs.list, async (exchange) => {
+      if (kind === 'price') {
+        return json(exchange, { data: await listPriceObjects(deps, deps.current()) });
+      }
       const objects = await listObjects(deps, kind);
-      if (kind === 'price') return json(exchange, { data: priceObjects(objects, deps) });
       const resources = objects.map((object) => resourceOf(kind, object, deps));
       return json(exchange, { data: [...resources, ...unownedProviders(kind, objects, deps)] });
     }),
@@ -169,59 +169,13 @@ function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps)
     case 'model':
       return { name, live: deps.isCallable(name), ...owner, config: document };
     case 'price':
-      return priceObject(object, deps);
+      return priceObject(object, deps.current(), deps);
     case 'alias':
     case 'plan':
       return { name, ...owner, config: document };
     case 'setting':
       return { name, ...owner, value: document.value };
   }
-}
-
-/** Returns every price of every endpoint, also those that the catalog or a model sets. */
-function priceObjects(objects: readonly ConfigObject[], deps: ConfigRouteDeps): PriceObject[] {
-  const owned = new Map(objects.map((object) => [object.name, object]));
-  return listPrices(deps.current(), deps.now()).map((listed) => {
-    const name = priceName({ ...listed, from: listed.from?.text });
-    const owner = owned.get(name) ?? { name, owner: 'built_in', document: {}, stored: null };
-    return { name, ...listedObject(listed), ...ownershipOf(owner, deps) };
-  });
-}
-
-function priceObject(object: ConfigObject, deps: ConfigRouteDeps): PriceObject {
-  const { name, document } = object;
-  const found = listPrices(deps.current(), deps.now()).find(
-    (listed) => priceName({ ...listed, from: listed.from?.text }) === name,
-  );
-  const { model, provider, from, pricing } = document as unknown as PriceConfig;
-  // This process may not have read a new price yet.
-  const listed = found ?? {
-    ...{ model, provider, pricing, until: null, state: 'scheduled' as const },
-    from: from === undefined ? null : { text: from, time: Date.parse(from) },
-  };
-  // The configuration of this request may be older than the document.
-  return { name, ...listedObject({ ...listed, pricing }), ...ownershipOf(object, deps) };
-}
-
-function listedObject({ from, until, ...rest }: ListedPrice) {
-  return {
-    ...rest,
-    from: from && new Date(from.time).toISOString(),
-    until: until === null ? null : new Date(until).toISOString(),
-  };
-}
-
-function ownershipOf({ owner, stored }: ConfigObject, deps: ConfigRouteDeps): OwnershipObject {
-  const timeOf = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
-  return {
-    owner,
-    source: owner === 'file' ? deps.base().source : null,
-    version: stored?.version ?? null,
-    created_at: timeOf(stored?.createdAt),
-    created_by: stored?.createdBy ?? null,
-    updated_at: timeOf(stored?.updatedAt),
-    updated_by: stored?.updatedBy ?? null,
-  };
 }
 
 function providerState(name: string, dialect: unknown, deps: ConfigRouteDeps): ProviderStateObject {
