@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { callerForKey } from '../auth/authenticate.ts';
 import type { Answer, Call, Operation, RequestOutcome } from '../call.ts';
 import { replyBytesMax } from '../core/bounds.ts';
+import { type Caller, mayUseModel } from '../core/caller.ts';
 import { noPreferences, type RequestInfo } from '../core/request-info.ts';
 import { bodyFromBytes } from '../dialects/streamed-body.ts';
 import { handleCall, type Stages } from '../gateway.ts';
@@ -68,9 +69,10 @@ export class GatewayJobRunner implements JobRunner {
   async #run(piece: SpeechPiece | TranscriptionPiece): Promise<FinishedPiece> {
     const { store, stages, now } = this.#deps;
     const { tenantId, keyId } = piece;
+    const caller = await callerForKey(store.directory, tenantId, keyId, now());
     const call: Call = {
       requestId: piece.requestId,
-      caller: await callerForKey(store.directory, tenantId, keyId, now()),
+      caller,
       clientSignal: piece.signal,
       receivedAt: Date.now(),
       pricedAt: piece.jobCreatedAt,
@@ -92,7 +94,7 @@ export class GatewayJobRunner implements JobRunner {
     // The piece was charged to the tenant, but its worker crashed before it stored the result.
     const isPaid = charge.kind === 'charged';
     const read = async () => {
-      const operation = await operationOf(piece);
+      const operation = await operationOf(piece, caller);
       return isPaid ? alreadyPaid(operation) : operation;
     };
     const answer = await handleCall(call, read, withBilling(stages(), bill));
@@ -183,11 +185,15 @@ function withoutLostUsage({ clientSignal }: Call, outcome: RequestOutcome): Requ
 }
 
 /** Returns the operation that a client request for the same audio would have. */
-async function operationOf(piece: SpeechPiece | TranscriptionPiece): Promise<Operation> {
-  const { type: operationName, model, provider } = piece;
+async function operationOf(
+  piece: SpeechPiece | TranscriptionPiece,
+  caller: Caller,
+): Promise<Operation> {
+  const { type: operationName, model, provider, alias } = piece;
   const request: RequestInfo = {
     operationName,
     models: [model],
+    granted: alias !== undefined && mayUseModel(caller, alias) ? [model] : [],
     preferences: { ...noPreferences, only: provider === null ? null : [provider] },
     stream: false,
     parameters: [],

@@ -6,7 +6,7 @@ import type {
   TranscriptionInput,
 } from '../contract/jobs.ts';
 import { jobInputBytesMax, jobsWaitingMax } from '../core/bounds.ts';
-import type { Caller } from '../core/caller.ts';
+import { type Caller, mayUseModel } from '../core/caller.ts';
 import { GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { addField, duplicateField, type FormPart, mustBeFile, mustBeText } from '../core/form.ts';
 import { randomText } from '../core/ids.ts';
@@ -102,7 +102,7 @@ export class JobService {
   ) {
     const input = readSpeechInput(body);
     const model = await this.#deps.speechModel(caller, input.model);
-    const request = speechRequest(input, model);
+    const request = { ...speechRequest(input, model), ...aliasIn(caller, input, model) };
     await this.#checkWebhook(caller, input);
     await model.checkCredits(splitText(input.input, model.limit));
     const id = newJobId();
@@ -164,7 +164,7 @@ export class JobService {
     const model = await this.#deps.transcriptionModel(caller, input.model);
     await this.#checkWebhook(caller, input);
     await model.checkCredits([]);
-    const request = transcriptionRequest(input);
+    const request = { ...transcriptionRequest(input), ...aliasIn(caller, input, model) };
     const draft = { id, caller, input, model: model.alias, request, upload, claim };
     return this.#enqueue(draft, baseUrl);
   }
@@ -272,6 +272,15 @@ function enqueueError(reason: EnqueueRejection): GatewayError {
       : `${jobInputBytesMax / 2 ** 30} GiB of input`;
   const message = `This account can have at most ${limit} queued. Retry after a job finishes.`;
   return new GatewayError('rate_limit_exceeded', message, { retryAfterSeconds: 60 });
+}
+
+/** Returns the requested name if the caller may use the model only under that name. */
+function aliasIn(
+  caller: Caller,
+  { model: requested }: SpeechInput | TranscriptionInput,
+  { alias: model }: JobModel,
+): { readonly alias?: string } {
+  return mayUseModel(caller, model) ? {} : { alias: requested };
 }
 
 function speechRequest(input: SpeechInput, model: SpeechModel): JobRequest {

@@ -53,16 +53,24 @@ export interface JobFailure {
   readonly code: number;
 }
 
+interface RequestedModel {
+  /** The requested alias, if the key may use the model only under that name. */
+  readonly alias?: string;
+}
+
 /** The stored options of a speech job. */
 export interface SpeechJobRequest
-  extends Pick<SpeechOptions, 'voice' | 'format' | 'speed' | 'instructions'> {
+  extends RequestedModel,
+    Pick<SpeechOptions, 'voice' | 'format' | 'speed' | 'instructions'> {
   readonly type: 'speech';
   /** Stored with the job so that every worker splits the text at the same positions. */
   readonly limit: TextLimit;
 }
 
 /** The stored options of a transcription job. */
-export interface TranscriptionJobRequest extends Omit<TranscriptionOptions, 'extraFields'> {
+export interface TranscriptionJobRequest
+  extends RequestedModel,
+    Omit<TranscriptionOptions, 'extraFields'> {
   readonly type: 'transcription';
 }
 

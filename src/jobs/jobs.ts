@@ -226,9 +226,13 @@ async function createOnce(
   const claim = { tenantId, key, requestId, fingerprint: fingerprint(['job', body]) };
   const result = await idempotency.lookUp(claim, clientSignal, ({ text }) => text);
   if ('found' in result) {
-    const model = (await jobs.find(tenantId, result.found))?.model;
+    const job = await jobs.find(tenantId, result.found);
     // Another key of the tenant may have created the job, and this key may not use its model.
-    if (model !== undefined && !mayUseModel(caller, model)) throw forbiddenModel(model);
+    if (
+      job &&
+      ![job.model, job.request.alias ?? job.model].some((name) => mayUseModel(caller, name))
+    )
+      throw forbiddenModel(job.model);
     return { kind: 'existing', id: result.found };
   }
   const { inFlight } = result;

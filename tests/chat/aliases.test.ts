@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { type FakeUpstream, startFakeUpstream, status500 } from '../support/fake-upstream.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { waitUntil } from '../support/wait-until.ts';
 
 let upstream: FakeUpstream;
 let gateway: InProcessGateway;
@@ -12,17 +13,25 @@ beforeAll(async () => {
     providers: {
       north: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-operator' },
     },
-    models: ['chat', 'small', 'vision', 'gpt-4o'].map((name) =>
-      chatModel(`acme/${name}`, [{ provider: 'north', model: name }], {
-        input_modalities: ['text', 'image'],
+    models: [
+      ...['chat', 'small', 'vision', 'gpt-4o'].map((name) =>
+        chatModel(`acme/${name}`, [{ provider: 'north', model: name }], {
+          input_modalities: ['text', 'image'],
+        }),
+      ),
+      chatModel('acme/say', [{ provider: 'north', model: 'say', pricing: { characters: '15' } }], {
+        output_modalities: ['audio'],
+        features: ['speech'],
+        speech: { style: 'mapped', default_voice: 'alloy', input_characters_max: 100 },
       }),
-    ),
+    ],
     aliases: {
       fast: { description: 'Our default', models: ['acme/small', 'acme/chat'] },
       'claude-sonnet-4-5': { models: ['acme/chat'] },
       'gpt-4o': { models: [{ model: 'acme/vision', when: { images: true } }, 'acme/small'] },
       'team/beta': { models: [{ model: 'acme/small', when: { tag: 'beta' } }, 'acme/chat'] },
       private: { models: [{ model: 'acme/chat', when: { tenants: ['acme'] } }] },
+      voice: { models: ['acme/say'] },
     },
   });
 });
@@ -93,6 +102,20 @@ describe('a key whose allow-list has', () => {
     expect(await answeredBy({ model: 'acme/small' }, { key })).toMatchObject({ code: 403 });
   });
 
+  test('an alias may run jobs under that name', async () => {
+    const key = await gateway.makeKey({ models: ['voice'] });
+    const speech = { model: 'voice', input: 'Hello!', voice: 'alloy' };
+    const send = () => gateway.post(speech, { path: '/v1/jobs', key, headers: once });
+    const once = { 'idempotency-key': 'one' };
+    const { json } = await send();
+    const ended = await waitUntil(async () => {
+      const job = (await gateway.get(`/v1/jobs/${json.id}`, { key })).json;
+      return job.completed_at === null ? undefined : job;
+    });
+    expect(ended).toMatchObject({ status: 'succeeded', model: 'acme/say', error: null });
+    expect((await send()).json.id).toBe(json.id);
+  });
+
   test('a model may use it through an alias', async () => {
     const key = await gateway.makeKey({ models: ['acme/chat'] });
     expect(await answeredBy({ model: 'fast' }, { key })).toBe('acme/chat');
@@ -108,8 +131,8 @@ describe('GET /v1/models', () => {
 
   test('lists the aliases that the key can use', async () => {
     expect(await listed()).toEqual([
-      ...['acme/chat', 'acme/small', 'acme/vision', 'acme/gpt-4o'],
-      ...['fast', 'claude-sonnet-4-5', 'gpt-4o', 'team/beta'],
+      ...['acme/chat', 'acme/small', 'acme/vision', 'acme/gpt-4o', 'acme/say'],
+      ...['fast', 'claude-sonnet-4-5', 'gpt-4o', 'team/beta', 'voice'],
     ]);
     expect(await listed(await gateway.makeKey({ models: ['fast'] }))).toEqual(['fast']);
   });

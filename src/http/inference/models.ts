@@ -94,7 +94,8 @@ class ModelLists {
   textFor(catalog: CallableModels, caller: Caller, build: () => object): string {
     const texts = this.#texts.get(catalog) ?? new Map<string, string>();
     this.#texts.set(catalog, texts);
-    const aliases = catalog.aliases.listFor(caller).map(({ name }) => name);
+    // An alias may stand for other models with other keys.
+    const aliases = catalog.aliases.listFor(caller).map(({ name, models }) => [name, models]);
     const allowList = JSON.stringify([caller.models, aliases]);
     const known = texts.get(allowList);
     if (known !== undefined) return known;
