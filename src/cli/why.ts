@@ -6,7 +6,13 @@ import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
 import { perLabel } from '../money/price/price-classes.ts';
 import { findInAnyProcess } from '../records/customer-log.ts';
-import { attemptObject, marginObject, receiptObject, sumLines } from '../records/receipt.ts';
+import {
+  attemptObject,
+  marginObject,
+  type OperatorAttempt,
+  receiptObject,
+  sumLines,
+} from '../records/receipt.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
 import { type Cell, fields, formatCount, printJson, table } from './output.ts';
@@ -102,18 +108,21 @@ function outcomeText(receipt: ReceiptObject): string {
   return `${receipt.cancelled ? 'the client disconnected' : 'complete'}${finish}`;
 }
 
-function attemptTable({ attempts }: ReceiptObject): string {
+function attemptTable({ attempts }: { readonly attempts: readonly OperatorAttempt[] }): string {
   if (attempts.length === 0) return 'The request was not sent to a provider.';
+  const hasKeys = attempts.some(({ key }) => key !== undefined);
   const rows = attempts.map(({ outcome, status, ms, message, ...attempt }, index) => [
     index + 1,
     `${attempt.provider}${attempt.own_account ? ' (BYOK)' : ''}`,
+    ...(hasKeys ? [attempt.key ?? ''] : []),
     attempt.model,
     outcome.replaceAll('_', ' '),
     status,
     formatMs(ms),
     message ?? '',
   ]);
-  return table(['ATTEMPT', 'PROVIDER', 'MODEL', 'OUTCOME', 'STATUS', 'TIME', 'MESSAGE'], rows);
+  const columns = ['MODEL', 'OUTCOME', 'STATUS', 'TIME', 'MESSAGE'];
+  return table(['ATTEMPT', 'PROVIDER', ...(hasKeys ? ['KEY'] : []), ...columns], rows);
 }
 
 function tokenFields({ tokens, usage_estimated }: ReceiptObject): Record<string, Cell> {

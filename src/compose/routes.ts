@@ -116,7 +116,7 @@ function chatDepsOf({ config, stages, skills, telemetry, bodyMemoryBudget }: Rou
 /** Returns the endpoints that call models, explain such calls, or list the models. */
 function inferenceRoutes(deps: RouteDeps, chat: ChatDeps): Route[] {
   const { store, catalogOf, health } = deps;
-  const countUpstream = createTokenCounter(catalogOf, health, deps.addressPolicy);
+  const countUpstream = createTokenCounter(catalogOf, deps, deps.addressPolicy);
   const media = {
     ...chat,
     uploadDirectory: (tenantId: string) => deps.uploads.uploadsFor(tenantId),

@@ -66,7 +66,12 @@ describe('credentials: aws', () => {
   });
 
   test.each([
-    [{ ...bedrock, api_key: 'ABSK' }, {}, "credentials can't be set together with api_key"],
+    [{ ...bedrock, api_key: 'ABSK' }, {}, "credentials can't be set together with api_key;"],
+    [
+      { ...bedrock, api_keys: [{ name: 'a', key: 'ABSK' }] },
+      {},
+      "credentials can't be set together with api_keys;",
+    ],
     [{ ...bedrock, dialect: 'openai' }, ecs, 'credentials is for AWS, so it needs the dialect'],
     [{ ...bedrock, base_url: 'https://a.example' }, ecs, 'region is required'],
     [bedrock, { AWS_WEB_IDENTITY_TOKEN_FILE: '/t' }, 'credentials needs AWS_ROLE_ARN'],

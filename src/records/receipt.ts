@@ -79,18 +79,24 @@ const ownerOnlyOutcomes: ReadonlySet<string> = new Set(['credential', 'quota', '
 function redactAttempts(attempts: readonly AttemptRecord[]): readonly AttemptObject[] {
   return attempts.map((attempt) => {
     const isHidden = ownerOnlyOutcomes.has(attempt.outcome) && !attempt.own_account;
-    return { ...attemptObject(attempt), ...(isHidden ? { message: null } : {}) };
+    const { key: _, ...visible } = attemptObject(attempt);
+    return { ...visible, ...(isHidden ? { message: null } : {}) };
   });
 }
 
-/** Returns an attempt with the provider's full error message. */
-export function attemptObject(attempt: AttemptRecord): AttemptObject {
-  const { provider, model, own_account, dropped, ...rest } = attempt;
+export interface OperatorAttempt extends AttemptObject {
+  /** The name of the provider's key, if it has several. */
+  readonly key?: string;
+}
+
+/** Returns an attempt with its key and the provider's full error message. */
+export function attemptObject(attempt: AttemptRecord): OperatorAttempt {
+  const { provider, key, model, own_account, dropped, ...rest } = attempt;
   const { ms, outcome, status, message } = rest;
   return {
     provider,
     model,
-    ...definedFields({ own_account, dropped }),
+    ...definedFields({ key, own_account, dropped }),
     ms,
     outcome,
     status,

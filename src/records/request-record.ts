@@ -63,6 +63,8 @@ export interface RecordedMargin extends Margin {
 /** One attempt of a request, as the log stores it. */
 export interface AttemptRecord {
   readonly provider: string;
+  /** The name of the key, if the provider has several. Only for operators. */
+  readonly key?: string | undefined;
   readonly model: string;
   /** True if the tenant's own provider key was used; left out for the operator's. */
   readonly own_account?: boolean | undefined;

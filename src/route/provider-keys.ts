@@ -304,6 +304,11 @@ export class KeyRotation {
     return key?.offer;
   }
 
+  /** The name of the key that was taken last. */
+  get keyName(): string | undefined {
+    return this.#tried.at(-1)?.key.name;
+  }
+
   /** Records that the key answers. Returns a function to call at the end of the answer. */
   answered(): () => void {
     const key = this.#tried.at(-1);

@@ -92,13 +92,13 @@ export async function tryOffers(
       if (result.kind !== 'failed') {
         const { droppedFields: dropped } = log;
         const answered = { dropped, ms, outcome: 'answered', status: 200, message: null } as const;
-        attempts.push({ ...attemptAt(offer), ...answered });
+        attempts.push({ ...attemptAt(offer, rotation), ...answered });
         health.succeeded(offer, ms);
         if (rotation) log.releaseProviderKey = rotation.answered();
         return { offer, answer: result, firstByteMs: ms };
       }
       rotation?.end();
-      failure = recordFailure(offer, result.failure, ms, log);
+      failure = recordFailure(offer, rotation, result.failure, { ms, log });
       startedAt = performance.now();
       const mayRotate = rotation?.failed(failure) === true && !isOver(startedAt);
       withKey = mayRotate ? rotation.next() : undefined;
@@ -118,19 +118,23 @@ export async function tryOffers(
   throw finalError(failures);
 }
 
-function attemptAt({ provider, model, ownAccount }: Offer) {
-  const isOwnAccount = ownAccount !== null;
-  return { provider: provider.name, model: model.id, own_account: isOwnAccount || undefined };
+function attemptAt({ provider, model, ownAccount }: Offer, rotation: KeyRotation | null) {
+  return {
+    provider: provider.name,
+    ...(rotation && { key: rotation.keyName }),
+    model: model.id,
+    own_account: ownAccount !== null || undefined,
+  };
 }
 
 /** Adds a failed attempt to the log. Throws if the client disconnected. */
 function recordFailure(
   offer: Offer,
+  rotation: KeyRotation | null,
   failure: UpstreamFailure,
-  ms: number,
-  { attempts, clientSignal }: AttemptLog,
+  { ms, log: { attempts, clientSignal } }: { readonly ms: number; readonly log: AttemptLog },
 ): TriedFailure {
-  const base = attemptAt(offer);
+  const base = attemptAt(offer, rotation);
   // The client disconnected, so don't count this against the provider's health.
   if (clientSignal.aborted) {
     attempts.push({ ...base, ms, outcome: 'client_disconnected', status: null, message: null });

@@ -1,78 +1,95 @@
 /** Requests are distributed over the keys of one provider, and rejected keys are shown. */
-import { afterAll, expect, test } from 'bun:test';
-import { startFakeUpstream } from '../support/fake-upstream.ts';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
+import { keyNamed, startKeyedProvider } from '../support/keyed-provider.ts';
 import { scrapeFresh } from '../support/prometheus.ts';
 import { pricing } from '../support/two-providers.ts';
 
-/** A provider that answers each key differently and forwards the rest to the fake upstream. */
-const fake = startFakeUpstream();
-const statuses: Record<string, number> = {
-  'sk-limited-0123456789': 429,
-  'sk-expired-0123456789': 401,
-};
-const used: string[] = [];
-const provider = Bun.serve({
-  hostname: '127.0.0.1',
-  port: 0,
-  async fetch(request) {
-    const key = request.headers.get('authorization')?.replace('Bearer ', '') ?? '';
-    used.push(key);
-    const status = statuses[key];
-    if (status === undefined) {
-      const { pathname } = new URL(request.url);
-      const body = await request.text();
-      return fetch(fake.url + pathname, { method: 'POST', headers: request.headers, body });
-    }
-    const message = status === 401 ? `Incorrect API key provided: ${key}.` : 'Slow down.';
-    return Response.json({ error: { message } }, { status, headers: { 'retry-after': '1000' } });
-  },
-});
-afterAll(() => {
-  void provider.stop(true);
-  fake.stop();
-});
+const [vendor, counter] = [startKeyedProvider(), startKeyedProvider()];
+const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Hello!' }] };
+let gateway: InProcessGateway;
 
-test('no request fails if one of three keys is rate limited and one is rejected', async () => {
-  const keyOf = (name: string) => ({ name, key: `sk-${name}-0123456789` });
-  const gateway = await InProcessGateway.start({
+beforeAll(async () => {
+  gateway = await InProcessGateway.start({
     providers: {
       vendor: {
         dialect: 'openai',
-        base_url: `${provider.url.origin}/v1`,
+        base_url: vendor.url,
         api_keys: [
-          keyOf('limited'),
-          keyOf('expired'),
-          { ...keyOf('good'), concurrent_requests: 1 },
-          { ...keyOf('spare'), disabled: true },
+          ...['limited', 'expired', 'unpaid', 'forbidden', 'good'].map((name) => keyNamed(name)),
+          keyNamed('spare', { disabled: true }),
         ],
       },
+      counter: {
+        dialect: 'anthropic',
+        base_url: counter.url,
+        api_keys: [keyNamed('one'), keyNamed('two')],
+      },
     },
-    models: [chatModel('test/chat', [{ provider: 'vendor', model: 'chat', pricing }])],
+    models: [
+      chatModel('test/chat', [{ provider: 'vendor', model: 'chat', pricing }]),
+      chatModel('test/counted', [{ provider: 'counter', model: 'chat', pricing }]),
+    ],
   });
-  afterAll(() => gateway.stop());
-  const body = { model: 'test/chat', messages: [{ role: 'user', content: 'Hello!' }] };
-  for (let i = 0; i < 6; i++) {
-    // A stream frees its key when it ends.
-    const { status } = i % 2 === 0 ? await gateway.post(body) : await gateway.stream(body);
-    expect(status).toBe(200);
-  }
-  const count = (name: string) => used.filter((key) => key.includes(name)).length;
-  expect(['limited', 'expired', 'good', 'spare'].map(count)).toEqual([1, 1, 6, 0]);
+});
+afterAll(async () => {
+  await gateway.stop();
+  vendor.stop();
+  counter.stop();
+});
 
+test('no request fails if one key is rate limited and others are rejected', async () => {
+  const rejectedKey = 'Incorrect API key provided: sk-expired-0123456789.';
+  vendor.rejections.set('limited', { status: 429, message: 'Slow down.', retryAfter: '1000' });
+  vendor.rejections.set('expired', { status: 401, message: rejectedKey });
+  vendor.rejections.set('unpaid', { status: 402, message: 'Payment required.' });
+  vendor.rejections.set('forbidden', { status: 403, message: 'No permission.' });
+
+  // Without a session, the first request tries the keys in turn until one works.
+  const first = await gateway.post(body);
+  expect(first.status).toBe(200);
+  const record = await gateway.record(first.requestId);
+  expect(record.attempts).toMatchObject([
+    { provider: 'vendor', key: 'limited', outcome: 'rate_limited', status: 429 },
+    { provider: 'vendor', key: 'expired', outcome: 'credential', status: 401 },
+    { provider: 'vendor', key: 'unpaid', outcome: 'quota', status: 402 },
+    { provider: 'vendor', key: 'forbidden', outcome: 'credential', status: 403 },
+    { provider: 'vendor', key: 'good', outcome: 'answered', status: 200 },
+  ]);
+  const receipt = await gateway.get(`/v1/customer/logs/${first.requestId}`);
+  expect([receipt.status, receipt.text.includes('"key"')]).toEqual([200, false]);
+
+  // Streams and sessions, many at the same time.
+  const statuses = await Promise.all(
+    Array.from({ length: 40 }, async (_, i) => {
+      const request = { ...body, ...(i % 3 === 0 && { user: `user ${i}` }) };
+      const { status } = i % 2 === 0 ? await gateway.post(request) : await gateway.stream(request);
+      return status;
+    }),
+  );
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  const names = ['limited', 'expired', 'unpaid', 'forbidden', 'good', 'spare'];
+  const counts = names.map((name) => vendor.used.filter((used) => used === name).length);
+  expect(counts).toEqual([1, 1, 1, 1, 41, 0]);
+});
+
+test('the states of keys are shown, without the keys', async () => {
   const { data } = (await gateway.get('/admin/v1/providers', { key: gateway.keys.admin })).json;
+  const none = { status: null, message: null };
+  const setAside = { state: 'set_aside', weight: 1, running_requests: 0 };
   expect(data).toMatchObject([
+    { name: 'counter' },
     {
       name: 'vendor',
       circuit: 'closed',
       keys: [
-        { name: 'limited', state: 'waiting', weight: 1, status: null, message: null },
+        { name: 'limited', state: 'waiting', ...none },
         {
-          name: 'expired',
-          state: 'set_aside',
-          status: 401,
+          ...{ name: 'expired', ...setAside, status: 401 },
           message: 'Incorrect API key provided: [key].',
         },
+        { name: 'unpaid', ...setAside, status: 402, message: 'Payment required.' },
+        { name: 'forbidden', ...setAside, status: 403, message: 'No permission.' },
         { name: 'good', state: 'available', running_requests: 0, retry_after_seconds: null },
         { name: 'spare', state: 'disabled' },
       ],
@@ -83,10 +100,16 @@ test('no request fails if one of three keys is rate limited and one is rejected'
   const counts = states.map((state) =>
     metrics.value('tollgate_provider_keys', { provider: 'vendor', state }),
   );
-  expect(counts).toEqual([1, 1, 1, 1]);
+  expect(counts).toEqual([1, 1, 3, 1]);
   const text = JSON.stringify([data, ...gateway.logLines]);
   expect(text).not.toContain('0123456789');
   const events = gateway.logLines.filter((line) => line.includes('provider_key_set_aside'));
-  expect(events).toHaveLength(1);
+  expect(events).toHaveLength(3);
   expect(events[0]).toContain('"provider":"vendor","key":"expired","status":401');
+});
+
+test('token counts use the keys in turn', async () => {
+  const path = '/v1/messages/count_tokens';
+  for (let i = 0; i < 4; i++) await gateway.post({ ...body, model: 'test/counted' }, { path });
+  expect(counter.used).toEqual(['one', 'two', 'one', 'two']);
 });

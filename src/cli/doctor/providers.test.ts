@@ -68,6 +68,24 @@ describe('the provider check', () => {
     });
   });
 
+  test('calls with each enabled key of a provider that has several', async () => {
+    receivedKeys.length = 0;
+    const keyOf = (name: string) => ({ name, key: `sk-${name}-0123456789` });
+    const api_keys = [keyOf('a'), keyOf('b'), { ...keyOf('c'), disabled: true }];
+    const fake = { dialect: 'openai', base_url: `${origin}/401`, api_keys };
+    const checks = providerChecks(configOf({ providers: { fake } }));
+    expect(checks.map(({ name }) => name)).toEqual([
+      'provider fake, key a',
+      'provider fake, key b',
+    ]);
+    const findings = await Promise.all(checks.map(runCheck));
+    expect(receivedKeys.toSorted()).toEqual(['Bearer sk-a-0123456789', 'Bearer sk-b-0123456789']);
+    expect(findings.map((finding) => finding?.fix)).toEqual([
+      'Set the key a in providers.fake.api_keys to a valid key.',
+      'Set the key b in providers.fake.api_keys to a valid key.',
+    ]);
+  });
+
   test('fails if a call without a key is rejected', async () => {
     receivedKeys.length = 0;
     const finding = await checkProvider(`${origin}/401`, { api_key: null });

@@ -1,5 +1,5 @@
 import { builtinCatalog } from '../../config/catalog/index.ts';
-import type { Config, Provider, WebSearch } from '../../config/config.ts';
+import type { Config, Provider, ProviderKey, WebSearch } from '../../config/config.ts';
 import { freeCallTo } from '../../tools/http-search.ts';
 import {
   hasFreeCall,
@@ -14,11 +14,21 @@ import { type Check, checkTimeoutMs, type Finding, healthy, unhealthy } from './
 export function providerChecks(config: Config, waitMs = checkTimeoutMs): readonly Check[] {
   const shared = [...config.providers.values()].filter((provider) => provider.shared);
   if (shared.length === 0) return [{ name: 'providers', run: () => noProvider(config) }];
-  return shared.map((provider) => ({
-    name: `provider ${provider.name}`,
+  return shared.flatMap((provider) => {
+    const { name, keys } = provider;
+    if (!keys) return [providerCheck(`provider ${name}`, provider, waitMs)];
+    return keys
+      .filter(({ isDisabled }) => !isDisabled)
+      .map((key) => providerCheck(`provider ${name}, key ${key.name}`, key.provider, waitMs, key));
+  });
+}
+
+function providerCheck(name: string, provider: Provider, waitMs: number, key?: ProviderKey): Check {
+  return {
+    name,
     run: async () =>
-      toFinding(await pingProvider(provider, waitMs), serverInfoOf(provider, waitMs)),
-  }));
+      toFinding(await pingProvider(provider, waitMs), serverInfoOf(provider, waitMs, key)),
+  };
 }
 
 export function searchChecks({ webSearch }: Config): readonly Check[] {
@@ -45,10 +55,12 @@ interface ServerInfo {
   readonly waitMs: number;
 }
 
-function serverInfoOf(provider: Provider, waitMs: number): ServerInfo {
+function serverInfoOf(provider: Provider, waitMs: number, key?: ProviderKey): ServerInfo {
   const { name, baseUrl, apiKey, workload, headers } = provider;
-  const builtIn = builtinCatalog.providers.find((one) => one.name === name);
-  const option = `providers.${name}.api_key`;
+  const builtIn = key ? undefined : builtinCatalog.providers.find((one) => one.name === name);
+  const option = key
+    ? `the key ${key.name} in providers.${name}.api_keys`
+    : `providers.${name}.api_key`;
   return {
     host: new URL(baseUrl).host,
     keyFix: setKey(builtIn ? `${builtIn.api_key_env} or ${option}` : option),

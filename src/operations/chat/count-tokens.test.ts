@@ -6,6 +6,7 @@ import { noPreferences } from '../../core/request-info.ts';
 import type { TokenCountRequest } from '../../dialects/dialect.ts';
 import { Catalog } from '../../route/catalog.ts';
 import { Health } from '../../route/health.ts';
+import { ProviderKeys } from '../../route/provider-keys.ts';
 import { publicOnly } from '../../upstream/guard/address-policy.ts';
 import { createTokenCounter } from './count-tokens.ts';
 
@@ -26,6 +27,10 @@ const model: Model = {
 const caller = callerOf('t');
 const catalog = new Catalog([model], new Map([['north', provider]]));
 const { signal } = new AbortController();
+const providerKeys = new ProviderKeys({
+  keySetAside: () => undefined,
+  keyRestored: () => undefined,
+});
 
 /** Returns a count request that isn't sent, and the upstream models that it was written for. */
 function counting(extraFields: Partial<TokenCountRequest['request']> = {}) {
@@ -52,7 +57,11 @@ test('a token count does not use up the probe of a recovering provider', async (
   let now = 1_000_000;
   const health = new Health(() => now);
   const { count, targets } = counting();
-  const countUpstream = createTokenCounter(async () => catalog, health, publicOnly);
+  const countUpstream = createTokenCounter(
+    async () => catalog,
+    { health, providerKeys },
+    publicOnly,
+  );
   const [first] = catalog.offers('acme/a');
   if (!first) throw new Error('the model has no offer');
   for (let failures = 0; failures < 5; failures += 1) health.failed(first);
@@ -75,7 +84,11 @@ test.each([
   "tokens are counted upstream unless the content is in the operator's account: %s",
   async (_, extraFields, expected) => {
     const { count, targets } = counting(extraFields);
-    const countUpstream = createTokenCounter(async () => catalog, new Health(), publicOnly);
+    const countUpstream = createTokenCounter(
+      async () => catalog,
+      { health: new Health(), providerKeys },
+      publicOnly,
+    );
     expect(await countUpstream(count, caller, signal)).toBeUndefined();
     expect(targets).toEqual(expected);
   },

@@ -9,6 +9,7 @@ import { entitledOffers } from '../../route/capability.ts';
 import type { CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
 import { plan } from '../../route/plan.ts';
+import type { ProviderKeys } from '../../route/provider-keys.ts';
 import { anyRequestOf } from '../../route/requested-models.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
@@ -24,13 +25,18 @@ type TokenCounter = (
   clientSignal: AbortSignal,
 ) => Promise<TokenCount | undefined>;
 
+interface OfferStates {
+  readonly health: Health;
+  readonly providerKeys: Pick<ProviderKeys, 'rotationOf'>;
+}
+
 /**
  * Returns a function that counts tokens with the provider that would receive the request. It
  * bypasses the request pipeline: nothing is held or charged.
  */
 export function createTokenCounter(
   catalogOf: CatalogOf,
-  health: Health,
+  { health, providerKeys }: OfferStates,
   addressPolicy: AddressPolicy,
 ): TokenCounter {
   const deadlines = new DeadlineWatcher();
@@ -41,13 +47,20 @@ export function createTokenCounter(
     const offers = await planFor(count, caller, catalogOf, health);
     const canCount = (offer: Offer) =>
       count.supports(offer.dialect) && health.state(offer) !== 'open';
-    const offer = offers.find(canCount);
-    if (!offer || !limiter.acquire(caller.tenantId, concurrentCountsMax)) return undefined;
+    const planned = offers.find(canCount);
+    if (!planned || !limiter.acquire(caller.tenantId, concurrentCountsMax)) return undefined;
+    const rotation =
+      planned.keys && providerKeys.rotationOf(planned, { caller, operation: undefined });
+    const offer = rotation ? rotation.next() : planned;
     const resolve = resolverFor(caller.tenantId);
     const checkAddress = (url: string) => guardTarget(url, addressPolicy, resolve);
     try {
-      return await countWith(offer, count, clientSignal, { deadlines, checkAddress });
+      const counted =
+        offer && (await countWith(offer, count, clientSignal, { deadlines, checkAddress }));
+      if (counted) rotation?.answered();
+      return counted;
     } finally {
+      rotation?.end();
       limiter.release(caller.tenantId);
     }
   };
