@@ -200,7 +200,7 @@ function Entries({ page: { data, next_before }, before }: EntriesProps) {
   );
 }
 
-const origins = { http: 'API', cli: 'command line', start: 'startup' } as const;
+const origins = { http: 'API', cli: 'command line', signal: 'signal', start: 'startup' } as const;
 
 interface EntryProps {
   readonly entry: AuditEntry;

@@ -1,15 +1,13 @@
 import { changeWithRecall } from '../auth/management/credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault, wrongKey } from '../auth/vault.ts';
-import { type Config, listedModels } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { ConfigVault } from '../control/config-vault.ts';
-import { demoModels } from '../demo/models.ts';
 import { walletName } from '../money/ledger.ts';
 import { StoreClock } from '../store/clock.ts';
-import { openStore, type Store } from '../store/open.ts';
+import { openStore } from '../store/open.ts';
 import { knownSecretKeys, secretKeysOf } from '../store/secret-key.ts';
 import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
@@ -17,6 +15,7 @@ import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import { testProvider } from '../upstream/ping.ts';
+import { readConfigInStore, readModels } from './config-in-store.ts';
 import type { CommandEnvironment } from './dispatch.ts';
 import { readInput } from './input.ts';
 
@@ -37,13 +36,6 @@ function print(text: string): Promise<void> {
   return promise;
 }
 
-/** Returns the plans of the file and of the store. */
-async function planNames({ plans }: Config, { configObjects }: Store): Promise<readonly string[]> {
-  const { objects } = await configObjects.read();
-  const stored = objects.filter(({ kind }) => kind === 'plan');
-  return [...plans.keys(), ...stored.map(({ name }) => name)];
-}
-
 /** Connects commands to this process: its streams, clock, configuration, and store. */
 export const commandEnvironment: CommandEnvironment = {
   version,
@@ -53,16 +45,13 @@ export const commandEnvironment: CommandEnvironment = {
   err: (text) => void process.stderr.write(`${text}\n`),
   input: readInput,
   now: Date.now,
-  async loadModels(flags) {
-    const config = loadConfig(flags, environment);
-    const demo = config.demo ? demoModels : [];
-    return [...listedModels(config), ...demo.map((model) => ({ ...model, isConfigured: true }))];
-  },
+  loadModels: async (flags) => readModels(loadConfig(flags, environment)),
   async openStore(flags, mustExist) {
     const config = loadConfig(flags, environment, ['data_dir', 'database']);
     const store = await openStore(config.database.reveal(), mustExist);
     const { database, directory, credentials, creditStore, keySpending, statements } = store;
     const { now } = await StoreClock.open(database);
+    const live = await readConfigInStore(config, database);
     const { port, admin } = config.server;
     const secretsInUse = async () => {
       // If secrets are stored, don't generate a secret key. It couldn't decrypt them.
@@ -97,8 +86,8 @@ export const commandEnvironment: CommandEnvironment = {
         const provider = loadConfig(flags, environment).withStored(opened).providers.get(name);
         return provider && testProvider(provider, providerTestMs);
       },
-      providers: config.providers,
-      plans: () => planNames(config, store),
+      providers: live.config.providers,
+      plans: () => live.config.plans.keys(),
       vault: openVault,
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
       rejectionReason: rejectionReasonBy(

@@ -5,6 +5,7 @@ import type { Flags } from '../config/load.ts';
 import { loadConfig } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import { type Context, singleCommandTopic } from './command.ts';
+import { readConfigInStore } from './config-in-store.ts';
 import {
   type Check,
   dataFolder,
@@ -27,16 +28,17 @@ export const doctor = singleCommandTopic('doctor', 'Find out what keeps a gatewa
 /** Runs all checks. They change nothing, so they can run while a gateway is running. */
 async function runDoctor(context: Context): Promise<void> {
   const report = new Report(context);
-  const config = readConfig(context.flags);
-  if (config instanceof ConfigProblems) {
-    report.add('configuration', unhealthy(config.message));
+  const file = readConfig(context.flags);
+  if (file instanceof ConfigProblems) {
+    report.add('configuration', unhealthy(file.message));
     return report.finish();
   }
-  const store = new StoreProbe(config);
+  const store = new StoreProbe(file);
   try {
+    const { config, finding } = await withStoredObjects(file, store);
     const groups = groupsFor(config, store);
     report.fitWidth(groups.flat());
-    report.add('configuration', configFinding(config));
+    report.add('configuration', finding);
     for (const group of groups) {
       // The checks of a group run concurrently and are reported in order.
       const running = group.map((check) => ({ check, found: runCheck(check) }));
@@ -70,10 +72,23 @@ function readConfig(flags: Flags): Config | ConfigProblems {
   }
 }
 
-function configFinding(config: Config): Finding {
+/** Adds the objects of the store. If it can't be read, its own check says why. */
+async function withStoredObjects(file: Config, store: StoreProbe) {
+  const database = await store.ready();
+  if (!database) return { config: file, finding: configFinding(file, 0) };
+  const { config, objects, problems } = await readConfigInStore(file, database);
+  if (problems.length === 0) return { config, finding: configFinding(config, objects) };
+  const found = `Objects in the store don't fit, so they aren't used:\n${problems.join('\n')}`;
+  return { config, finding: unhealthy(found) };
+}
+
+function configFinding(config: Config, objects: number): Finding {
   const live = listedModels(config).filter(({ isConfigured }) => isConfigured);
   const demo = config.demo ? ', and the demo' : '';
-  return healthy(`Settings from ${config.source}: ${formatCount(live.length, 'model')}${demo}.`);
+  const stored = objects > 0 ? ` and ${formatCount(objects, 'object')} in the store` : '';
+  return healthy(
+    `Settings from ${config.source}${stored}: ${formatCount(live.length, 'model')}${demo}.`,
+  );
 }
 
 /** The maximum width of the name column. A longer name moves only the text on its own line. */

@@ -5,6 +5,7 @@ import type { Flags } from '../config/load.ts';
 import { everySection, loadConfig, readConfigText } from '../config/load.ts';
 import { ConfigProblems } from '../config/problems.ts';
 import type { ConfigText } from '../config/read-file.ts';
+import { type Actor, runAs } from '../core/actor.ts';
 import { failureCode, failureMessage } from '../core/errors.ts';
 import { definedFields } from '../core/json.ts';
 import { createLog, type Log, reason } from '../telemetry/log.ts';
@@ -159,8 +160,13 @@ async function serveOne(options: ServeOptions): Promise<void> {
     const reread = rereadConfig(options, running.source);
     if (!reread) return;
     try {
-      const { config: next, needRestart, models } = tollgate.reload(reread.config);
+      const { config: next, needRestart, models, change } = tollgate.reload(reread.config);
       running = next;
+      // Every worker reloads the file, but this is one act.
+      if ((member.worker ?? 1) === 1) {
+        const recorded = runAs(operatorSignal, () => tollgate.record(change));
+        recorded.catch((error) => log.error('unexpected_failure', { reason: reason(error) }));
+      }
       const pending = needRestart.length > 0 ? needRestart.join(', ') : undefined;
       log.info('audit', { actor: 'operator', action: 'settings.reload', target: next.source });
       log.info('config_reloaded', { source: next.source, models, needs_restart: pending });
@@ -176,6 +182,10 @@ async function serveOne(options: ServeOptions): Promise<void> {
   log.info('draining', { seconds: drainSeconds });
   await Promise.race([tollgate.drain(drainSeconds), stop.forced]);
 }
+
+const operatorSignal: Actor = {
+  ...{ name: 'operator', origin: 'signal', address: null, requestId: null },
+};
 
 /** Reads the configuration again. If it is invalid, logs every problem and returns undefined. */
 function rereadConfig(

@@ -2,6 +2,8 @@ import { firstStart, type GeneratedSecrets } from '../auth/first-start.ts';
 import type { Config, Model } from '../config/config.ts';
 import { planReload, type ReloadResult } from '../config/reload.ts';
 import { version } from '../config/version.ts';
+import type { AuditedChange } from '../control/config-store.ts';
+import { changeOfFile } from '../control/file-changes.ts';
 import { runPeriodically } from '../core/periodic-task.ts';
 import { HttpServer } from '../http/server.ts';
 import { StartupServer } from '../http/startup-server.ts';
@@ -22,9 +24,16 @@ export interface Tollgate {
   /** Starts listening, optionally on a port shared with other processes. Returns the port. */
   listen(sharesPort?: boolean): number;
   /** Applies a new configuration to later requests. Changes nothing if it throws. */
-  reload(newConfig: Config): ReloadResult & { readonly models: number };
+  reload(newConfig: Config): ReloadResult & Reloaded;
+  /** Writes a reload to the audit log. */
+  record(change: AuditedChange): Promise<void>;
   /** Waits for running requests, writes everything to the store, and closes. */
   drain(seconds: number): Promise<void>;
+}
+
+interface Reloaded {
+  readonly models: number;
+  readonly change: AuditedChange;
 }
 
 export interface WorkerContext extends WorkerSlot {
@@ -78,7 +87,6 @@ async function assemble(
   const { authenticator, accounting, live, retention, telemetry } = services;
   const isDraining = () => server.draining;
   let configured = configure(live.current, services, isDraining);
-  const { models } = configured;
   const { admin, host, port } = config.server;
   const { trustedProxies } = live.current.server;
   const server: HttpServer = new HttpServer({
@@ -104,9 +112,8 @@ async function assemble(
     currentConfig = next;
   });
   return {
-    ...{ firstSecrets, models },
-    chatModel: chatModelOf(models),
-    engine: store.database.engine,
+    ...{ firstSecrets, models: configured.models, engine: store.database.engine },
+    chatModel: chatModelOf(configured.models),
     listen(sharesPort = false) {
       void retention?.run();
       if (admin) server.listenForAdmin(admin.host, admin.port, sharesPort);
@@ -115,9 +122,11 @@ async function assemble(
     },
     reload(newConfig) {
       const { needRestart } = planReload(currentConfig, newConfig);
+      const change = changeOfFile(live.base, newConfig);
       live.rebase(newConfig);
-      return { config: currentConfig, needRestart, models: configured.models.length };
+      return { config: currentConfig, needRestart, change, models: configured.models.length };
     },
+    record: (change) => store.auditLog.append([change], Date.now()),
     async drain(seconds) {
       const abortRunning = () => {
         services.jobs.abort();

@@ -11,9 +11,10 @@ const auditEntrySchema = record('AuditEntry', {
   id: count('Increases with every entry.'),
   created_at: time(),
   actor: text(
-    'A key ID, `admin`, a user of the machine for a command, or `tollgate` for its own changes.',
+    'A key ID, `admin`, a user of the machine for a command, `operator` for a signal, or ' +
+      '`tollgate` for its own changes.',
   ),
-  origin: oneOf('http', 'cli', 'start'),
+  origin: oneOf('http', 'cli', 'signal', 'start'),
   address: nullable(text('The address of the client.')),
   request_id: nullable(text()),
   action: text('Such as `provider.update`.'),

@@ -5,7 +5,7 @@ import { failureMessage } from '../core/errors.ts';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import type { SecretKeys } from '../core/secret.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { ConfigStore } from './config-store.ts';
+import type { ConfigStore, StoredObject } from './config-store.ts';
 import { ConfigVault } from './config-vault.ts';
 
 /** Which configuration this process uses. */
@@ -131,11 +131,27 @@ export class LiveConfig {
 const merged = (base: Config, stored: readonly StoredDocument[]) =>
   stored.length === 0 ? base : base.withStored(stored);
 
-/** Leaves out objects until the rest is valid, such as models of a provider that was removed. */
-function withoutInvalid(
+interface ConfigAtStart {
+  readonly config: Config;
+  /** Why some objects are left out. */
+  readonly problems: readonly string[];
+}
+
+/** Returns the configuration that a gateway with these objects in its store starts with. */
+export function configAtStart(
   base: Config,
-  stored: readonly StoredDocument[],
-): { readonly config: Config; readonly problems: readonly string[] } {
+  objects: readonly StoredObject[],
+  secrets: SecretKeys,
+): ConfigAtStart {
+  const vault = new ConfigVault(secrets);
+  return withoutInvalid(
+    base,
+    objects.map((object) => vault.open(object)),
+  );
+}
+
+/** Leaves out objects until the rest is valid, such as models of a provider that was removed. */
+function withoutInvalid(base: Config, stored: readonly StoredDocument[]): ConfigAtStart {
   const problems: string[] = [];
   for (let rest = stored; rest.length > 0; ) {
     try {

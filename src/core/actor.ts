@@ -2,10 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** Who makes a change, and from where, for the audit log. */
 export interface Actor {
-  /** A key ID, `admin`, or a user of the machine. */
+  /** A key ID, `admin`, a user of the machine, or `operator` for a signal. */
   readonly name: string;
-  readonly origin: 'http' | 'cli';
-  /** The client's address. Null for a command. */
+  readonly origin: 'http' | 'cli' | 'signal';
+  /** The client's address. Null for commands and signals. */
   readonly address: string | null;
   readonly requestId: string | null;
 }

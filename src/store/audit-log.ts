@@ -1,8 +1,8 @@
-import type { AuditEntry, AuditFilter, AuditReads } from '../control/audit.ts';
+import type { AuditEntry, AuditFilter, AuditReads, AuditWrites } from '../control/audit.ts';
 import type { AuditedChange } from '../control/config-store.ts';
 import { currentActor } from '../core/actor.ts';
 import { parseJson } from '../core/json.ts';
-import { SqlRepository, type StoreTransaction } from './database.ts';
+import { inTransaction, SqlRepository, type StoreTransaction } from './database.ts';
 
 /** Records changes in the transaction that makes them, with who makes them. */
 export async function recordChanges(
@@ -38,7 +38,11 @@ function jsonOf(state: unknown): string | null {
   return state === null || state === undefined ? null : JSON.stringify(state);
 }
 
-export class SqlAuditLog extends SqlRepository implements AuditReads {
+export class SqlAuditLog extends SqlRepository implements AuditReads, AuditWrites {
+  append(changes: readonly AuditedChange[], now: number): Promise<void> {
+    return inTransaction(this.database, (trx) => recordChanges(trx, changes, now));
+  }
+
   async list(
     { from, until, action, actor, tenantId, target }: AuditFilter,
     before: number | null,

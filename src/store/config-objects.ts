@@ -25,7 +25,7 @@ export class SqlConfigObjects extends SqlRepository implements ConfigStore {
   async read(): Promise<ConfigSnapshot> {
     // Read the version first. If the objects are newer than that, the next poll reads them again.
     const version = await this.version();
-    return { version, objects: await readObjects(this.database.read) };
+    return { version, objects: await readConfigObjects(this.database.read) };
   }
 
   change(
@@ -37,18 +37,18 @@ export class SqlConfigObjects extends SqlRepository implements ConfigStore {
       // This locks the row, so that each change is planned for the result of the one before.
       const before = Number(await getOrCreateSetting(trx, versionSetting, '0'));
       const sealingKey = await getOrCreateSetting(trx, fingerprintSetting, ownKey);
-      const changes = plan({ version: before, objects: await readObjects(trx) }, sealingKey);
+      const changes = plan({ version: before, objects: await readConfigObjects(trx) }, sealingKey);
       const version = before + 1;
       await apply(trx, changes, version, now);
       await recordChanges(trx, changes.audited, now);
       await replaceSetting(trx, versionSetting, String(version));
       await countChange(trx, configurationScope);
-      return { version, objects: await readObjects(trx) };
+      return { version, objects: await readConfigObjects(trx) };
     });
   }
 }
 
-async function readObjects(db: Kysely<Schema>): Promise<readonly StoredObject[]> {
+export async function readConfigObjects(db: Kysely<Schema>): Promise<readonly StoredObject[]> {
   const rows = await db
     .selectFrom('config_objects')
     .selectAll()

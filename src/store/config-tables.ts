@@ -20,7 +20,7 @@ export interface AuditLogTable {
   id: Generated<number>;
   created_at: number;
   actor: string;
-  origin: 'http' | 'cli' | 'start';
+  origin: 'http' | 'cli' | 'signal' | 'start';
   address: string | null;
   request_id: string | null;
   action: string;

@@ -8,7 +8,7 @@ import type { TenantDirectory } from '../auth/tenant-directory.ts';
 import type { VaultStore } from '../auth/vault.ts';
 import type { ClaimStore } from '../cache/idempotency.ts';
 import type { Config } from '../config/config.ts';
-import type { AuditReads } from '../control/audit.ts';
+import type { AuditReads, AuditWrites } from '../control/audit.ts';
 import type { ConfigStore } from '../control/config-store.ts';
 import { failureCode, GatewayError } from '../core/errors.ts';
 import type { JobObjects, JobQueue, JobStore, WebhookQueue } from '../jobs/queue.ts';
@@ -66,7 +66,7 @@ export interface Store {
   readonly jobs: JobStores;
   readonly claims: ClaimStore;
   readonly configObjects: ConfigStore;
-  readonly auditLog: AuditReads;
+  readonly auditLog: AuditReads & AuditWrites;
 }
 
 /**

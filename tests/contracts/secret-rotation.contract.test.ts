@@ -3,6 +3,7 @@ import { type RotationStore, SecretRotation } from '../../src/auth/secret-rotati
 import { Vault } from '../../src/auth/vault.ts';
 import { ConfigVault } from '../../src/control/config-vault.ts';
 import { Secret, type SecretKeys } from '../../src/core/secret.ts';
+import { allTime } from '../../src/records/period.ts';
 import { addTenant, engines, openTwice, type TwoStores } from './engines.ts';
 import { failureOf } from './failure-of.ts';
 
@@ -106,6 +107,10 @@ describe.each([...engines])('SecretRotation on $name', ({ empty }) => {
       expect(await rotation().count()).toEqual({ current: 0, previous: 3, undecryptable: 0 });
       expect(await rotation().rotate()).toEqual({ current: 0, previous: 3, undecryptable: 0 });
       expect(await rotation().count()).toEqual({ current: 3, previous: 0, undecryptable: 0 });
+      const filter = { ...allTime, action: 'secret_key.rotate', actor: null, tenantId: null };
+      const entries = await stores.one.auditLog.list({ ...filter, target: null }, null, 9);
+      expect(entries.length).toBe(1);
+      expect(entries[0]?.before).not.toEqual(entries[0]?.after);
       expect(await rotation([before]).count()).toEqual({
         current: 0,
         previous: 0,

@@ -4,6 +4,7 @@ import { fieldsOf, objectsIn } from '../../src/core/json.ts';
 import { parseCsv } from '../support/csv.ts';
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { InProcessGateway } from '../support/in-process.ts';
+import { routesInCode } from '../support/routes-in-code.ts';
 
 const upstream = startFakeUpstream();
 let gateway: InProcessGateway;
@@ -91,4 +92,132 @@ test('is downloaded as CSV', async () => {
     'tenant.create',
   ]);
   expect(JSON.parse(rows[1]?.[header.indexOf('after')] ?? '')).toMatchObject({ name: 'Acme 2' });
+});
+
+/** A management call, and its audit entry. `:id` is the ID of the last key. */
+type Act = readonly [route: string, path: string, body: object, action: string];
+
+const model = {
+  ...{ name: 'Walk', input_modalities: ['text'], output_modalities: ['text'] },
+  endpoints: [{ provider: 'walk', model: 'a', pricing: { prompt: '1', completion: '1' } }],
+};
+const provider = { dialect: 'openai', base_url: 'http://127.0.0.1:1/v1', api_key: secret };
+const price = { pricing: { prompt: '2', completion: '2' } };
+const later = '2099-01-01T00:00:00Z';
+const newPrice = { model: 'walk/a', provider: 'walk', from: '2098-01-01T00:00:00Z', ...price };
+const skill = { description: 'Style', instructions: 'Write briefly.' };
+
+const configActs = (
+  kind: string,
+  plural: string,
+  name: string,
+  created: object,
+  changed: object,
+): Act[] => {
+  const route = `/admin/v1/${plural}/:name`;
+  const path = `/admin/v1/${plural}/${name}`;
+  return [
+    [`PUT ${route}`, path, created, `${kind}.create`],
+    [`PATCH ${route}`, path, changed, `${kind}.update`],
+  ];
+};
+const deletion = (kind: string, plural: string, name: string): Act => [
+  ...([`DELETE /admin/v1/${plural}/:name`, `/admin/v1/${plural}/${name}`] as const),
+  ...([{}, `${kind}.delete`] as const),
+];
+
+const tenantKeys = '/admin/v1/tenants/walk/keys';
+const acts: readonly Act[] = [
+  ['POST /admin/v1/tenants', '/admin/v1/tenants', { id: 'walk', name: 'Walk' }, 'tenant.create'],
+  ['PATCH /admin/v1/tenants/:id', '/admin/v1/tenants/walk', { name: 'W' }, 'tenant.update'],
+  [
+    ...(['POST /admin/v1/tenants/:id/credits', '/admin/v1/tenants/walk/credits'] as const),
+    ...([{ amount: 5, note: 'Invoice' }, 'credits.change'] as const),
+  ],
+  ['POST /admin/v1/tenants/:id/keys', tenantKeys, { name: 'app' }, 'key.create'],
+  [
+    ...(['PATCH /admin/v1/tenants/:id/keys/:key_id', `${tenantKeys}/:id`] as const),
+    ...([{ disabled: true }, 'key.update'] as const),
+  ],
+  [
+    ...(['POST /admin/v1/tenants/:id/keys/:key_id/rotate', `${tenantKeys}/:id/rotate`] as const),
+    ...([{}, 'key.rotate'] as const),
+  ],
+  [
+    ...(['DELETE /admin/v1/tenants/:id/keys/:key_id', `${tenantKeys}/:id`] as const),
+    ...([{}, 'key.delete'] as const),
+  ],
+  ['POST /api/v1/keys', '/api/v1/keys', { name: 'app' }, 'key.create'],
+  ['PATCH /api/v1/keys/:id', '/api/v1/keys/:id', { disabled: true }, 'key.update'],
+  ['POST /api/v1/keys/:id/rotate', '/api/v1/keys/:id/rotate', {}, 'key.rotate'],
+  ['DELETE /api/v1/keys/:id', '/api/v1/keys/:id', {}, 'key.delete'],
+  ['PUT /api/v1/byok/:provider', '/api/v1/byok/fake', { api_key: secret }, 'provider_key.set'],
+  ['DELETE /api/v1/byok/:provider', '/api/v1/byok/fake', {}, 'provider_key.delete'],
+  [
+    ...(['POST /api/v1/webhook-secret/rotate', '/api/v1/webhook-secret/rotate'] as const),
+    ...([{}, 'webhook_secret.rotate'] as const),
+  ],
+  ['PUT /v1/customer/skills/:name', '/v1/customer/skills/style', skill, 'skill.set'],
+  ['DELETE /v1/customer/skills/:name', '/v1/customer/skills/style', {}, 'skill.delete'],
+  ...configActs('provider', 'providers', 'walk', provider, { timeout_ms: 5 }),
+  ...configActs('model', 'models', 'walk/a', model, { name: 'Walked' }),
+  ...configActs('alias', 'aliases', 'walk', { models: ['walk/a'] }, { description: 'x' }),
+  ...configActs('price', 'prices', `walk/a@walk@${later}`, price, { pricing: { prompt: '3' } }),
+  ['POST /admin/v1/prices', '/admin/v1/prices', newPrice, 'price.create'],
+  ...configActs('plan', 'plans', 'walk', {}, { factor_basis_points: 1 }),
+  ...configActs('setting', 'settings', 'cache.mode', { value: 'off' }, { value: 'auto' }),
+  ['POST /admin/v1/audit/:id/restore', '/admin/v1/audit/latest/restore', {}, 'setting.update'],
+  deletion('setting', 'settings', 'cache.mode'),
+  deletion('plan', 'plans', 'walk'),
+  deletion('price', 'prices', `walk/a@walk@${later}`),
+  deletion('price', 'prices', 'walk/a@walk@2098-01-01T00:00:00Z'),
+  deletion('alias', 'aliases', 'walk'),
+  deletion('model', 'models', 'walk/a'),
+  deletion('provider', 'providers', 'walk'),
+];
+
+/** Routes that change nothing, although their method is POST. */
+const readOnly = [
+  'POST /v1/route/explain',
+  'POST /admin/v1/route/explain',
+  'POST /admin/v1/providers/:name/test',
+];
+
+test('records one entry, without secrets, for every route that changes something', async () => {
+  // A routing key only calls models and starts jobs.
+  const changing = (await routesInCode()).filter(
+    ({ method, access }) => method !== 'GET' && access !== 'routing' && access !== 'public',
+  );
+  const routes = new Map(
+    changing.map((route) => [`${route.method} ${route.path.replace('{.+}', '')}`, route.access]),
+  );
+  expect(new Set([...acts.map(([route]) => route), ...readOnly])).toEqual(new Set(routes.keys()));
+  const { admin, management, routing } = gateway.keys;
+  const secrets = [secret];
+  let keyId = '';
+  for (const [route, path, body, action] of acts) {
+    const { entries: earlier } = await read('limit=1');
+    const access = routes.get(route);
+    const key = access === 'admin' ? admin : access === 'management' ? management : routing;
+    const to = path.replace(':id', keyId).replace('latest', String(earlier[0]?.id));
+    const headers = { authorization: `Bearer ${key}` };
+    const init = { method: route.split(' ')[0] ?? '', headers, body: JSON.stringify(body) };
+    const response = await fetch(gateway.url + to, init);
+    const json = fieldsOf(await response.json());
+    const data = fieldsOf(json.data);
+    expect([route, response.status < 300, json.error]).toEqual([route, true, undefined]);
+    if (action === 'key.create') keyId = String(data.id);
+    for (const shownOnce of [json.key, data.secret]) {
+      if (typeof shownOnce === 'string') secrets.push(shownOnce);
+    }
+    const { entries } = await read('limit=2');
+    expect([route, entries[0]?.action, entries[0]?.request_id]).toEqual([
+      ...[route, action, response.headers.get('x-request-id')],
+    ]);
+    expect([route, entries[1]?.id]).toEqual([route, earlier[0]?.id]);
+    expect([route, entries[0]?.before]).not.toEqual([route, entries[0]?.after]);
+  }
+  const { text } = await gateway.get('/admin/v1/audit/export.csv', { key: admin });
+  expect(secrets.length).toBeGreaterThan(4);
+  for (const one of secrets) expect(text).not.toContain(one);
 });

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { fieldsOf, objectsIn, parseJson } from '../../src/core/json.ts';
+import { parseCsv } from '../support/csv.ts';
 import { startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Finished, newFolder, run } from '../support/gateway.ts';
 
@@ -125,6 +126,48 @@ test(
       ['setting.create', 'cli'],
       ['setting.create', 'cli'],
     ]);
+  },
+  testMs,
+);
+
+test(
+  'models, doctor, and byok know the providers and models of the store',
+  async () => {
+    const models = objectsIn(jsonIn(await tollgate(one, ['models', '--json'])));
+    expect(models.find(({ id }) => id === 'acme/a')).toMatchObject({ live: true });
+    const findings = objectsIn(jsonIn(await tollgate(one, ['doctor', '--json'])));
+    const found = (name: string) => findings.find((finding) => finding.name === name);
+    expect(found('configuration')?.found).toContain('objects in the store');
+    expect(found('provider acme')).toBeDefined();
+    await tollgate(one, ['tenants', 'create', '--id', 'team', '--name', 'Team']);
+    const key = ['--tenant', 'team', '--api-key', 'sk-own-0123456789', '--json'];
+    const saved = await tollgate(one, ['byok', 'set', 'acme', ...key]);
+    expect(jsonIn(saved)).toMatchObject({ provider: 'acme' });
+  },
+  testMs,
+);
+
+test(
+  'audit prints pages, and everything as CSV',
+  async () => {
+    const page = async (...args: string[]) => {
+      const { stdout } = await tollgate(one, ['audit', '--json', ...args]);
+      const { data, next_before } = fieldsOf(parseJson(stdout));
+      return { entries: objectsIn(data), next: next_before };
+    };
+    const { entries: all, next: end } = await page();
+    expect([all.length > 3, end]).toEqual([true, null]);
+    const first = await page('--limit', '2');
+    expect([first.entries, first.next]).toEqual([all.slice(0, 2), all[1]?.id]);
+    const second = await page('--limit', '2', '--before', String(first.next));
+    expect(second.entries).toEqual(all.slice(2, 4));
+    const { stdout } = await tollgate(one, ['audit', '--csv']);
+    const [header = [], ...rows] = parseCsv(stdout);
+    expect(rows.map((row) => Number(row[header.indexOf('id')]))).toEqual(
+      all.map(({ id }) => Number(id)),
+    );
+    const wrong = await tollgate(one, ['audit', '--limit', 'all']);
+    expect(wrong.stderr).toContain('--limit must be a whole number from 1 to 10000.');
   },
   testMs,
 );

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeEach, expect, mock, spyOn, test } from 'bun:
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { objectsIn } from '../../src/core/json.ts';
 import { SqlJobs } from '../../src/store/jobs/jobs.ts';
 import { SqlLogReads } from '../../src/store/reports/logs.ts';
 import { chatAnswer, gated, json, startFakeUpstream, words } from '../support/fake-upstream.ts';
@@ -38,6 +39,13 @@ async function reload(gateway: Gateway, config: object | string, event: string, 
   return gateway.log().filter((line) => line.event === event);
 }
 
+/** Returns the reloads in the audit log, or undefined if there are none yet. */
+async function auditedReloads(gateway: Gateway) {
+  const { body } = await gateway.admin('GET', '/admin/v1/audit?action=settings.reload');
+  const entries = objectsIn(body.data);
+  return entries.length > 0 ? entries : undefined;
+}
+
 test(
   'a new price applies to the next request, and a running one keeps its price',
   async () => {
@@ -58,6 +66,12 @@ test(
 
     expect((await gateway.chat(chatOf('test/chat'))).status).toBe(200);
     expect(await gateway.balance()).toBe(credits - 8 - (2 * 100 + 6 * 1000));
+    const [entry] = await waitUntil(() => auditedReloads(gateway));
+    const priced = (prompt: string, completion: string) => ({
+      'models.test/chat': { endpoints: [{ pricing: { prompt, completion } }] },
+    });
+    expect(entry).toMatchObject({ actor: 'operator', origin: 'signal' });
+    expect(entry).toMatchObject({ before: priced('1', '1'), after: priced('100', '1000') });
   },
   testMs,
 );

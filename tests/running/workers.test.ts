@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { objectsIn } from '../../src/core/json.ts';
 import { withinOneMinute } from '../support/clock-boundaries.ts';
 import { chatAnswer, gated, startFakeUpstream, words } from '../support/fake-upstream.ts';
 import {
@@ -248,6 +249,11 @@ test(
       statuses.add((await gateway.chat({ ...chat, model: 'test/new' }, newConnection)).status);
     }
     expect([...statuses]).toEqual([200]);
+    const audited = await waitUntil(async () => {
+      const { body } = await gateway.admin('GET', '/admin/v1/audit?action=settings.reload');
+      return objectsIn(body.data).length > 0 && objectsIn(body.data);
+    });
+    expect(audited).toMatchObject([{ actor: 'operator', before: {} }]);
   },
   testMs,
 );

@@ -113,6 +113,9 @@ export class SqlCredentials extends SqlRepository implements VaultStore, Rotatio
       if (inUse === target) return true;
       await replaceSetting(trx, fingerprintSetting, target);
       await replaceSetting(trx, previousFingerprintSetting, inUse);
+      const states = { before: { fingerprint: inUse }, after: { fingerprint: target } };
+      const change = { action: 'secret_key.rotate', target: 'secret_key', tenantId: null };
+      await recordChanges(trx, [{ ...change, ...states }], Date.now());
       return true;
     });
   }

@@ -1,8 +1,10 @@
-import type { Selectable } from 'kysely';
+import { createHash } from 'node:crypto';
+import type { Kysely, Selectable } from 'kysely';
 import type { SkillStore, StoredSkill } from '../../tools/skills/skill.ts';
+import { recordChanges } from '../audit-log.ts';
 import { inVersionedTransaction } from '../changes.ts';
 import { SqlRepository, type StoreTransaction } from '../database.ts';
-import type { SkillsTable } from '../schema.ts';
+import type { Schema, SkillsTable } from '../schema.ts';
 
 export class SqlSkills extends SqlRepository implements SkillStore {
   async list(tenantId: string): Promise<readonly Omit<StoredSkill, 'instructions'>[]> {
@@ -16,12 +18,7 @@ export class SqlSkills extends SqlRepository implements SkillStore {
   }
 
   async get(tenantId: string, name: string): Promise<StoredSkill | undefined> {
-    const row = await this.database.read
-      .selectFrom('skills')
-      .selectAll()
-      .where('tenant_id', '=', tenantId)
-      .where('name', '=', name)
-      .executeTakeFirst();
+    const row = await findSkill(this.database.read, tenantId, name);
     return row && skillOf(row);
   }
 
@@ -30,12 +27,14 @@ export class SqlSkills extends SqlRepository implements SkillStore {
       if (!(await isBelowMax(trx, skill, countMax))) return undefined;
       const { tenantId, name, description, instructions, createdAt, updatedAt } = skill;
       const text = { description, instructions, updated_at: updatedAt };
+      const before = await findSkill(trx, tenantId, name);
       const row = await trx
         .insertInto('skills')
         .values({ tenant_id: tenantId, name, created_at: createdAt, ...text })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'name']).doUpdateSet(text))
         .returningAll()
         .executeTakeFirstOrThrow();
+      await recordSkill(trx, 'skill.set', before ?? null, row, updatedAt);
       return skillOf(row);
     });
   }
@@ -46,11 +45,45 @@ export class SqlSkills extends SqlRepository implements SkillStore {
         .deleteFrom('skills')
         .where('tenant_id', '=', tenantId)
         .where('name', '=', name)
-        .returning('name')
+        .returningAll()
         .executeTakeFirst();
+      if (row) await recordSkill(trx, 'skill.delete', row, null, Date.now());
       return row !== undefined;
     });
   }
+}
+
+type SkillRow = Selectable<SkillsTable>;
+
+function findSkill(
+  db: Kysely<Schema>,
+  tenantId: string,
+  name: string,
+): Promise<SkillRow | undefined> {
+  return db
+    .selectFrom('skills')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('name', '=', name)
+    .executeTakeFirst();
+}
+
+async function recordSkill(
+  trx: StoreTransaction,
+  action: string,
+  before: SkillRow | null,
+  after: SkillRow | null,
+  now: number,
+): Promise<void> {
+  const { name: target = '', tenant_id: tenantId = null } = after ?? before ?? {};
+  const states = { before: before && stateOfSkill(before), after: after && stateOfSkill(after) };
+  await recordChanges(trx, [{ action, target, tenantId, ...states }], now);
+}
+
+/** Instructions are part of prompts, which are never logged. They can also be long. */
+function stateOfSkill({ description, instructions }: SkillRow) {
+  const sha256 = createHash('sha256').update(instructions).digest('hex');
+  return { description, instructions_sha256: sha256, instructions_length: instructions.length };
 }
 
 async function isBelowMax(
@@ -69,7 +102,7 @@ async function isBelowMax(
   return others < countMax;
 }
 
-function summaryOf(row: Omit<Selectable<SkillsTable>, 'instructions'>) {
+function summaryOf(row: Omit<SkillRow, 'instructions'>) {
   return {
     tenantId: row.tenant_id,
     name: row.name,
@@ -79,6 +112,6 @@ function summaryOf(row: Omit<Selectable<SkillsTable>, 'instructions'>) {
   };
 }
 
-function skillOf(row: Selectable<SkillsTable>): StoredSkill {
+function skillOf(row: SkillRow): StoredSkill {
   return { ...summaryOf(row), instructions: row.instructions };
 }
