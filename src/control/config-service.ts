@@ -1,22 +1,21 @@
 import { Compile } from 'typebox/schema';
-import type { Config, StoredDocument } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { type ConfigKind, configKinds, type KindName } from '../config/kinds.ts';
-import { type ConfigProblem, ConfigProblems } from '../config/problems.ts';
+import type { ConfigProblem } from '../config/problems.ts';
 import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { isObject, type JsonObject } from '../core/json.ts';
 import { validationError } from '../core/schema.ts';
 import { didYouMean } from '../core/text.ts';
+import { currentProblems, effectOf, requireValid, sentenceOf } from './checks.ts';
 import type {
   AuditedChange,
-  ConfigChanges,
   ConfigSnapshot,
   ConfigStore,
-  NewObject,
   ObjectId,
   StoredObject,
 } from './config-store.ts';
 import type { ConfigVault, OmittedSecrets } from './config-vault.ts';
-import { requireFutureStart, requireNotStarted } from './start-times.ts';
+import { obsoleteObjects, requireFutureStart, requireNotStarted } from './start-times.ts';
 
 /** An object of the configuration as operators see it, whoever owns it. */
 export interface ConfigObject {
@@ -121,28 +120,35 @@ export async function patchObject(
   );
 }
 
-/** Deletes an object of the store. A built-in object of the same name applies again. */
+/**
+ * Deletes an object of the store, and the prices in effect that were for it. A built-in object of
+ * the same name applies again.
+ */
 export async function deleteObject(
   deps: ConfigServiceDeps,
   { kind, name }: KnownId,
   precondition: Precondition = {},
 ): Promise<void> {
-  requireUnlocked(deps.base(), kind, name);
+  const base = deps.base();
+  requireUnlocked(base, kind, name);
   const vault = await deps.vault();
   await deps.store.change(deps.now(), vault.fingerprint, (current) => {
     const stored = findObject(current, { kind, name });
     if (!stored) {
-      const isBuiltIn = configKinds[kind].builtIn(deps.base()).has(name);
+      const isBuiltIn = configKinds[kind].builtIn(base).has(name);
       if (!isBuiltIn) throw unknownObject(kind, name, namesOf(current, kind));
       throw builtInObject(kind, name);
     }
     requireMatch(precondition, { kind, name }, stored);
-    requireNotStarted(kind, name, deps.now());
+    const now = deps.now();
+    const context = { base, vault, current, now };
+    const isObsolete = obsoleteObjects([stored], currentProblems(context), now).length > 0;
+    if (!isObsolete) requireNotStarted(stored, now);
     const rest = current.objects.filter((object) => object !== stored);
-    const problems = newProblems(deps.base(), vault, current, rest, 'all');
+    const { problems, obsolete } = effectOf(context, rest, 'all');
     if (problems.length > 0) throw inUse(kind, name, problems);
-    const change = changeOf(kind, name, stored.document, null);
-    return { saved: [], removed: [{ kind, name }], audited: [change] };
+    const removed = [stored, ...obsolete];
+    return { saved: [], removed, audited: removed.map(deletionOf) };
   });
   await deps.changed();
 }
@@ -164,12 +170,13 @@ async function editObject(
     isNew = stored === undefined;
     requireMatch(precondition, id, stored);
     const document = validDocument(kind, name, edit(stored?.document));
-    if (stored) requireNotStarted(kind, name, deps.now());
-    else requireFutureStart(kind, name, deps.now());
+    if (stored) requireNotStarted(stored, deps.now());
+    else requireFutureStart(id, deps.now());
     const saved = vault.seal({ ...id, document }, { stored, omitted, sealingKey });
-    requireValid(base, vault, current, { saved: [saved], removed: [] });
+    const context = { base, vault, current, now: deps.now() };
+    const removed = requireValid(context, { saved: [saved], removed: [] });
     const change = changeOf(kind, name, stored?.document ?? null, saved.document);
-    return { saved: [saved], removed: [], audited: [change] };
+    return { saved: [saved], removed, audited: [change, ...removed.map(deletionOf)] };
   };
   const changed = await deps.store.change(deps.now(), vault.fingerprint, plan);
   await deps.changed();
@@ -196,76 +203,6 @@ export function validDocument(kind: KindName, name: string, body: unknown): Json
   if (problem) throw invalidRequest(`${problem.path} ${problem.message}.`, problem.path);
   return document;
 }
-
-/** Rejects a change that would make the configuration invalid. Throws 400. */
-export function requireValid(
-  base: Config,
-  vault: ConfigVault,
-  current: ConfigSnapshot,
-  { saved, removed }: Pick<ConfigChanges, 'saved' | 'removed'>,
-): void {
-  const isSame = (a: ObjectId | undefined, b: ObjectId) => a?.kind === b.kind && a.name === b.name;
-  const isChanged = (object: ObjectId) =>
-    [...saved, ...removed].some((changed) => isSame(changed, object));
-  const others = current.objects.filter((object) => !isChanged(object));
-  const problems = newProblems(base, vault, current, [...others, ...saved.map(asStored)], 'used');
-  if (problems.length === 0) return;
-  const [only, ...more] = saved;
-  const isOwn = ({ object }: ConfigProblem) =>
-    object !== undefined && more.length === 0 && isSame(only, object);
-  const [first = problems[0]] = problems.filter(isOwn);
-  const sentences = problems.map((problem) => sentenceOf(problem, isOwn(problem)));
-  throw invalidRequest(sentences.join(' '), first?.path || undefined);
-}
-
-function asStored(object: NewObject): StoredObject {
-  const times = { createdAt: 0, createdBy: '', updatedAt: 0, updatedBy: '' };
-  return { ...object, ...times, version: 0 };
-}
-
-/**
- * Returns the problems that a change adds. Problems that exist already don't keep an operator from
- * solving them one by one.
- */
-function newProblems(
-  base: Config,
-  vault: ConfigVault,
-  before: ConfigSnapshot,
-  after: readonly StoredObject[],
-  checks: 'all' | 'used',
-): readonly ConfigProblem[] {
-  const problems = problemsWith(base, opened(vault, after), checks);
-  if (problems.length === 0) return problems;
-  const known = problemsWith(base, opened(vault, before.objects), checks).map(keyOf);
-  return problems.filter((problem) => !known.includes(keyOf(problem)));
-}
-
-const keyOf = ({ origin, path, message }: ConfigProblem) => JSON.stringify([origin, path, message]);
-
-const opened = (vault: ConfigVault, objects: readonly StoredObject[]) =>
-  objects.map((object) => vault.open(object));
-
-function problemsWith(
-  base: Config,
-  stored: readonly StoredDocument[],
-  checks: 'all' | 'used',
-): readonly ConfigProblem[] {
-  try {
-    base.withStored(stored, checks);
-    return [];
-  } catch (error) {
-    if (error instanceof ConfigProblems) return error.problems;
-    throw error;
-  }
-}
-
-function sentenceOf({ origin, path, message }: ConfigProblem, isOwn: boolean): string {
-  const where = isOwn || origin === undefined ? '' : `${capitalized(origin)}: `;
-  const text = path === '' ? message : `${path} ${message}`;
-  return `${where}${text}${/[.?]$/.test(text) ? '' : '.'}`;
-}
-
-const capitalized = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 interface Branches {
   readonly properties?: Readonly<Record<string, Branches>>;
@@ -381,4 +318,8 @@ export function changeOf(
 ): AuditedChange {
   const verb = before === null ? 'create' : after === null ? 'delete' : 'update';
   return { action: `${kind}.${verb}`, target: name, tenantId: null, before, after };
+}
+
+export function deletionOf({ kind, name, document }: StoredObject): AuditedChange {
+  return changeOf(kind as KindName, name, document, null);
 }

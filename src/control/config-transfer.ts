@@ -1,19 +1,19 @@
-import type { Config } from '../config/config.ts';
 import { configKinds, type KindName, kindNames } from '../config/kinds.ts';
 import { secretsIn, valueAt, withValueAt } from '../config/secret-fields.ts';
 import { settings } from '../config/settings.ts';
 import { invalidRequest } from '../core/errors.ts';
 import { fieldsOf, isObject, type JsonObject } from '../core/json.ts';
+import { type CheckContext, requireValid } from './checks.ts';
 import {
   type ConfigServiceDeps,
   changeOf,
+  deletionOf,
   findObject,
   requireUnlocked,
-  requireValid,
   validDocument,
 } from './config-service.ts';
 import type { ConfigSnapshot, StoredObject } from './config-store.ts';
-import type { ConfigVault } from './config-vault.ts';
+import { isInEffect, requireNotStarted } from './start-times.ts';
 
 // Moves the configuration in the store to a file with the format of tollgate.yaml, and back.
 
@@ -96,8 +96,9 @@ export async function importConfig(
   const base = deps.base();
   for (const { kind, name } of imported) requireUnlocked(base, kind, name);
   const vault = await deps.vault();
+  const now = deps.now();
   const plan = (current: ConfigSnapshot, sealingKey: string) =>
-    planImport(imported, { base, vault, current, sealingKey, replace, variables });
+    planImport(imported, { base, vault, current, sealingKey, replace, variables, now });
   if (dryRun) return plan(await deps.store.read(), vault.fingerprint).differences;
   let differences: readonly ConfigDifference[] = [];
   await deps.store.change(deps.now(), vault.fingerprint, (current, sealingKey) => {
@@ -109,17 +110,14 @@ export async function importConfig(
   return differences;
 }
 
-interface Plan {
-  readonly base: Config;
-  readonly vault: ConfigVault;
-  readonly current: ConfigSnapshot;
+interface Plan extends CheckContext {
   readonly sealingKey: string;
   readonly replace: boolean;
   readonly variables: Variables;
 }
 
 function planImport(imported: readonly ImportedObject[], plan: Plan) {
-  const { base, vault, current, sealingKey } = plan;
+  const { vault, current, sealingKey, now } = plan;
   const changed = imported.flatMap(({ kind, name, document }) => {
     const stored = findObject(current, { kind, name });
     const requested = filled({ kind, name, document }, stored, plan.variables);
@@ -132,6 +130,7 @@ function planImport(imported: readonly ImportedObject[], plan: Plan) {
     const after = vault.open(asStored(saved)).document;
     const fields = fieldsThatDiffer(before, after);
     if (stored && fields.length === 0) return [];
+    if (stored) requireNotStarted(stored, now);
     const change = stored ? ('update' as const) : ('create' as const);
     return [
       { saved, before: stored?.document ?? null, difference: { kind, name, change, fields } },
@@ -139,9 +138,13 @@ function planImport(imported: readonly ImportedObject[], plan: Plan) {
   });
   const isImported = (object: StoredObject) =>
     imported.some(({ kind, name }) => kind === object.kind && name === object.name);
-  const removed = plan.replace ? current.objects.filter((object) => !isImported(object)) : [];
+  const missing = plan.replace ? current.objects.filter((object) => !isImported(object)) : [];
   const saved = changed.map((one) => one.saved);
-  requireValid(base, vault, current, { saved, removed });
+  const others = missing.filter((object) => !isInEffect(object, now));
+  const removed = [...others, ...requireValid(plan, { saved, removed: others })];
+  for (const object of missing) {
+    if (!removed.includes(object)) requireNotStarted(object, now);
+  }
   const deletions = removed.flatMap(({ kind: stored, name }) => {
     const kind = kindNames.find((known) => known === stored);
     return kind ? [{ kind, name, change: 'delete' as const, fields: [] }] : [];
@@ -150,7 +153,7 @@ function planImport(imported: readonly ImportedObject[], plan: Plan) {
     ...changed.map(({ saved: { document }, before, difference: { kind, name } }) =>
       changeOf(kind, name, before, document),
     ),
-    ...removed.map(({ kind, name, document }) => changeOf(kind as KindName, name, document, null)),
+    ...removed.map(deletionOf),
   ];
   return {
     differences: [...changed.map(({ difference }) => difference), ...deletions],

@@ -91,6 +91,24 @@ describe('LiveConfig', () => {
     expect(logged.join('')).toContain('config_object_ignored');
   });
 
+  test('applies changes and files while an object left out at startup is still invalid', async () => {
+    const store = new FakeStore();
+    store.save(model('acme/a', 'here'), model('acme/b', 'elsewhere'));
+    const live = await open(store, fileWith('here'));
+    store.save(model('acme/b', 'elsewhere'), model('acme/c', 'here'));
+    await live.check();
+    expect(modelsOf(live)).toEqual(['acme/c']);
+    expect(live.state).toMatchObject({ version: 2, appliedVersion: 2 });
+    expect(live.state.problems).toHaveLength(1);
+    expect(live.rebase(fileWith('here', 'more')).providers.size).toBe(2);
+    store.save(model('acme/b', 'nowhere'), model('acme/d', 'here'));
+    await live.check();
+    expect([modelsOf(live), live.state.appliedVersion]).toEqual([['acme/c'], 2]);
+    store.save(model('acme/b', 'here'));
+    await live.check();
+    expect([modelsOf(live), live.state.problems]).toEqual([['acme/b'], []]);
+  });
+
   test('rejects a file that lacks a provider of a stored model', async () => {
     const store = new FakeStore();
     store.save(model('acme/a', 'here'));

@@ -31,6 +31,8 @@ export class LiveConfig {
   #current: Config;
   #stored: readonly StoredDocument[] = [];
   #state: ConfigState = { version: -1, appliedVersion: -1, problems: [] };
+  /** The problems of the objects that are left out. */
+  #leftOut: readonly string[] = [];
   #onChange: (next: Config) => void = () => undefined;
   /** True until the latest version has been read, after a failure to read it. */
   #isOutdated = false;
@@ -58,6 +60,7 @@ export class LiveConfig {
     const { config, problems } = withoutInvalid(base, stored);
     live.#current = config;
     live.#stored = stored;
+    live.#leftOut = problems;
     live.#state = { version, appliedVersion: version, problems };
     for (const problem of problems) log.error('config_object_ignored', { problem });
     return live;
@@ -88,12 +91,8 @@ export class LiveConfig {
 
   /** Uses another configuration of the file. Throws, and changes nothing, if it is invalid. */
   rebase(base: Config): Config {
-    const next = merged(base, this.#stored);
-    this.#onChange(next);
+    const next = this.#apply(base, this.#stored, this.#state.version);
     this.#base = base;
-    this.#current = next;
-    const { version } = this.#state;
-    this.#state = { version, appliedVersion: version, problems: [] };
     return next;
   }
 
@@ -106,11 +105,7 @@ export class LiveConfig {
     if (version <= this.#state.version) return;
     this.#stored = stored;
     try {
-      const next = merged(this.#base, stored);
-      this.#onChange(next);
-      this.#current = next;
-      this.#state = { version, appliedVersion: version, problems: [] };
-      const { length: models } = next.models;
+      const { length: models } = this.#apply(this.#base, stored, version).models;
       this.#log.info('config_reloaded', { source: 'store', version, models });
     } catch (error) {
       const problems =
@@ -119,6 +114,27 @@ export class LiveConfig {
       for (const problem of problems) {
         this.#log.error('config_rejected', { problem, version });
       }
+    }
+  }
+
+  /** Throws, and changes nothing, if the configuration is invalid. */
+  #apply(base: Config, stored: readonly StoredDocument[], version: number): Config {
+    const { config, problems } = this.#merged(base, stored);
+    this.#onChange(config);
+    this.#current = config;
+    this.#leftOut = problems;
+    this.#state = { version, appliedVersion: version, problems };
+    return config;
+  }
+
+  #merged(base: Config, stored: readonly StoredDocument[]): Merged {
+    try {
+      return { config: merged(base, stored), problems: [] };
+    } catch (error) {
+      // An object that was left out at startup doesn't keep operators from changing others.
+      const rest = withoutInvalid(base, stored);
+      if (rest.problems.every((problem) => this.#leftOut.includes(problem))) return rest;
+      throw error;
     }
   }
 
@@ -131,7 +147,7 @@ export class LiveConfig {
 const merged = (base: Config, stored: readonly StoredDocument[]) =>
   stored.length === 0 ? base : base.withStored(stored);
 
-interface ConfigAtStart {
+interface Merged {
   readonly config: Config;
   /** Why some objects are left out. */
   readonly problems: readonly string[];
@@ -142,7 +158,7 @@ export function configAtStart(
   base: Config,
   objects: readonly StoredObject[],
   secrets: SecretKeys,
-): ConfigAtStart {
+): Merged {
   const vault = new ConfigVault(secrets);
   return withoutInvalid(
     base,
@@ -151,7 +167,7 @@ export function configAtStart(
 }
 
 /** Leaves out objects until the rest is valid, such as models of a provider that was removed. */
-function withoutInvalid(base: Config, stored: readonly StoredDocument[]): ConfigAtStart {
+function withoutInvalid(base: Config, stored: readonly StoredDocument[]): Merged {
   const problems: string[] = [];
   for (let rest = stored; rest.length > 0; ) {
     try {
