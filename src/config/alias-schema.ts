@@ -56,5 +56,8 @@ export const aliasSchema = Type.Object(
 );
 export type AliasConfig = Static<typeof aliasSchema>;
 
-/** Any name that a request can have, because clients have fixed names for their models. */
-export const aliasNamePattern = '^[^\\s*]{1,199}$';
+/**
+ * Any name that a request can have, because clients have fixed names for their models. A final `*`
+ * stands for any text.
+ */
+export const aliasNamePattern = '^[^\\s*]{1,199}\\*?$';

@@ -160,7 +160,8 @@ const alias: ConfigKind = {
   plural: 'aliases',
   pathParameter: ':name{.+}',
   schemaOf: (name) => (new RegExp(aliasNamePattern).test(name) ? aliasSchema : undefined),
-  nameProblem: () => 'The name of an alias must be 1 to 199 characters without spaces and "*".',
+  nameProblem: () =>
+    'The name of an alias must be 1 to 199 characters without spaces, and "*" only at the end.',
   secrets: [],
   destinationOf: () => '',
   complete: (_, document) => document,

@@ -3,6 +3,7 @@
  * gateway lists, routes, and bills them like any other models. Prices are low but not 0, so that
  * newcomers see charges.
  */
+import type { DemoModelId } from '../config/aliases.ts';
 import type { Config, Model, Provider } from '../config/config.ts';
 import type { ModelConfig, PricingConfig } from '../config/model-schema.ts';
 
@@ -73,7 +74,7 @@ export const demoModels = [
     features: ['image_edit', 'image_generation'],
     endpoints: servedBy('demo-image', { prompt: '0.10', completion: '0', output_image: '0.002' }),
   },
-] satisfies ModelConfig[];
+] satisfies (ModelConfig & { id: DemoModelId })[];
 
 /** The demo's models while the demo is off: calls to them are rejected with the reason. */
 const disabledDemoModels: readonly Model[] = demoModels.map((model) => ({

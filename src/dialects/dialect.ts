@@ -3,7 +3,7 @@ import type { AnswerSink } from '../core/answer.ts';
 import type { GatewayError } from '../core/errors.ts';
 import type { StreamedContent } from '../core/form.ts';
 import type { Prompt, UnsupportedPart } from '../core/prompt.ts';
-import type { ChatRequestInfo } from '../core/request-info.ts';
+import type { ChatRequestInfo, ModelNeeds } from '../core/request-info.ts';
 import type { Usage } from '../core/usage.ts';
 
 // Types shared by all dialects. A dialect is pure, synchronous code. A provider is configuration.
@@ -315,8 +315,12 @@ export interface ClientRequest {
 /** The properties of a request that determine which upstream counts its tokens. */
 export type TokenCountRequestInfo = Pick<
   ChatRequestInfo,
-  'models' | 'preferences' | 'parameters' | 'urls' | 'images' | 'ownAccount'
->;
+  'models' | 'preferences' | 'parameters' | 'user' | 'urls' | 'images' | 'ownAccount'
+> &
+  // The conditions of aliases compare these.
+  Partial<Pick<ChatRequestInfo, 'inputBytes'>> & {
+    readonly needs?: Pick<ModelNeeds, 'tools'>;
+  };
 
 /** A request to count tokens, which can be sent to any upstream that counts them. */
 export interface TokenCountRequest {

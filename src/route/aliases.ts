@@ -1,6 +1,7 @@
 import type { AliasConditions, AliasTarget } from '../config/alias-schema.ts';
 import type { Alias } from '../config/aliases.ts';
 import { type Caller, mayUseModel } from '../core/caller.ts';
+import { Wildcards } from '../core/wildcards.ts';
 
 /** What the conditions of an alias compare. */
 export interface AliasRequest {
@@ -20,34 +21,46 @@ export interface AliasRequest {
 /** The names that an operator has defined for models. Immutable. */
 export class Aliases {
   readonly #aliases: ReadonlyMap<string, Alias>;
+  readonly #wildcards: Wildcards<Alias>;
 
   constructor(aliases: readonly Alias[] = []) {
     this.#aliases = new Map(aliases.map((alias) => [alias.name, alias]));
+    this.#wildcards = new Wildcards(this.#aliases);
   }
 
+  /** Returns whether there is an alias with exactly this name. */
   has(name: string): boolean {
     return this.#aliases.has(name);
   }
 
-  get size(): number {
-    return this.#aliases.size;
+  /**
+   * Returns the models to try for an alias, in order, or undefined if the name is no alias for this
+   * request. The ID of a model comes before wildcards.
+   */
+  modelsFor(name: string, request: AliasRequest, isId: boolean): readonly string[] | undefined {
+    const exact = this.#aliases.get(name);
+    const found = exact
+      ? { value: exact, rest: '' }
+      : isId
+        ? undefined
+        : this.#wildcards.find(name);
+    if (!found) return undefined;
+    const { value, rest } = found;
+    const matching = value.targets.filter((target) => matches(target.when, name, request));
+    if (matching.length === 0) return undefined;
+    const models = inWeightedOrder(matching, name, request).map(({ model }) =>
+      model.endsWith('*') ? model.slice(0, -1) + rest : model,
+    );
+    return [...new Set(models)];
   }
 
   /**
-   * Returns the models to try for an alias, in order, or undefined if the name is no alias for this
-   * request.
+   * Returns the aliases that a caller can use, each with the models that it may stand for. Names
+   * that end in `*` are left out, because requests can't have them.
    */
-  modelsFor(name: string, request: AliasRequest): readonly string[] | undefined {
-    const alias = this.#aliases.get(name);
-    if (!alias) return undefined;
-    const matching = alias.targets.filter((target) => matches(target.when, name, request));
-    if (matching.length === 0) return undefined;
-    return [...new Set(inWeightedOrder(matching, name, request).map(({ model }) => model))];
-  }
-
-  /** Returns the aliases that a caller can use, each with the models that it may stand for. */
   listFor(caller: Caller): readonly (Alias & { readonly models: readonly string[] })[] {
     return [...this.#aliases.values()].flatMap((alias) => {
+      if (alias.name.endsWith('*')) return [];
       const models = alias.targets
         .filter(({ when }) => isFor(when, caller))
         .map(({ model }) => model);

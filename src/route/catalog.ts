@@ -87,7 +87,7 @@ export abstract class CallableModels {
   /** Returns the IDs of the requested models, without duplicates. Throws 400. */
   resolveAll(names: readonly string[], request: AliasRequest): readonly string[] {
     const found = names.flatMap(
-      (name) => this.aliases.modelsFor(name, request) ?? [this.resolve(name, request.caller)],
+      (name) => this.#aliasModels(name, request) ?? [this.resolve(name, request.caller)],
     );
     return [...new Set(found)];
   }
@@ -98,7 +98,11 @@ export abstract class CallableModels {
     if (caller.models === null) return [];
     return names
       .filter((name) => mayUseModel(caller, name))
-      .flatMap((name) => this.aliases.modelsFor(name, request) ?? []);
+      .flatMap((name) => this.#aliasModels(name, request) ?? []);
+  }
+
+  #aliasModels(name: string, request: AliasRequest): readonly string[] | undefined {
+    return this.aliases.modelsFor(name, request, this.model(name) !== undefined);
   }
 
   /** Returns whether a requested name is already the ID of a model. */

@@ -17,6 +17,7 @@ import { openAiClientRequest } from '../../dialects/openai-chat/client-request.t
 import { readResponsesRequest } from '../../dialects/responses/client/request.ts';
 import { responsesClientRequest } from '../../dialects/responses/client-request.ts';
 import type { Admission } from '../../limits/admission.ts';
+import type { RequestedBy } from '../../route/requested-models.ts';
 import { type IncomingRequest, readJson } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -80,7 +81,7 @@ export interface MessagesDeps extends ChatDeps {
   /** Has the provider count the tokens. Returns undefined if it can't. Throws 400, 403. */
   countUpstream(
     count: TokenCountRequest,
-    caller: Caller,
+    requestedBy: RequestedBy,
     clientSignal: AbortSignal,
   ): Promise<TokenCount | undefined>;
 }
@@ -115,7 +116,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
           reserveMemory: (bytes: number) => reservation.reserve(bytes),
         };
         try {
-          return json(exchange, await countTokens(incoming, caller, deps));
+          return json(exchange, await countTokens(incoming, exchange, caller, deps));
         } finally {
           reservation.release();
           releaseSlot();
@@ -127,6 +128,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
 
 async function countTokens(
   incoming: IncomingRequest,
+  { requestId }: Exchange,
   caller: Caller,
   { bodyBytesMax, countUpstream }: MessagesDeps,
 ): Promise<TokenCountObject> {
@@ -134,7 +136,12 @@ async function countTokens(
   const body = await readJson(incoming, bodyBytesMax);
   const countRequest = readCountRequest(body.value, body);
   const count = anthropicCount(countRequest, request.headers);
-  const counted = await countUpstream(count, caller, request.signal);
+  const { headers } = request;
+  const requestedBy: RequestedBy = {
+    ...{ caller, requestId, replayOptions: { idempotencyKey: headers.get('idempotency-key') } },
+    clientHeader: (name) => headers.get(name),
+  };
+  const counted = await countUpstream(count, requestedBy, request.signal);
   return counted ?? { input_tokens: await estimate(countRequest.body) };
 }
 

@@ -25,6 +25,10 @@ const model: Model = {
   ],
 };
 const caller = callerOf('t');
+const requestedBy = {
+  ...{ caller, requestId: '', replayOptions: { idempotencyKey: null } },
+  clientHeader: () => null,
+};
 const catalog = new Catalog([model], new Map([['north', provider]]));
 const { signal } = new AbortController();
 const providerKeys = new ProviderKeys({
@@ -41,6 +45,7 @@ function counting(extraFields: Partial<TokenCountRequest['request']> = {}) {
       preferences: noPreferences,
       parameters: [],
       images: [],
+      user: null,
       ...extraFields,
     },
     supports: () => true,
@@ -65,9 +70,9 @@ test('a token count does not use up the probe of a recovering provider', async (
   const [first] = catalog.offers('acme/a');
   if (!first) throw new Error('the model has no offer');
   for (let failures = 0; failures < 5; failures += 1) health.failed(first);
-  await countUpstream(count, caller, signal);
+  await countUpstream(count, requestedBy, signal);
   now += 5_001;
-  await countUpstream(count, caller, signal);
+  await countUpstream(count, requestedBy, signal);
   expect(targets).toEqual(['second', 'first']);
   expect(health.admit(first)).toBe(true);
 });
@@ -89,7 +94,7 @@ test.each([
       { health: new Health(), providerKeys },
       publicOnly,
     );
-    expect(await countUpstream(count, caller, signal)).toBeUndefined();
+    expect(await countUpstream(count, requestedBy, signal)).toBeUndefined();
     expect(targets).toEqual(expected);
   },
 );

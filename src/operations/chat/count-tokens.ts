@@ -1,5 +1,4 @@
 import { concurrentCountsMax } from '../../core/bounds.ts';
-import type { Caller } from '../../core/caller.ts';
 import { DeadlineWatcher } from '../../core/deadlines.ts';
 import { GatewayError, invalidRequest } from '../../core/errors.ts';
 import type { TokenCount, TokenCountRequest } from '../../dialects/dialect.ts';
@@ -10,7 +9,7 @@ import type { CatalogOf, Offer } from '../../route/catalog.ts';
 import type { Health } from '../../route/health.ts';
 import { plan } from '../../route/plan.ts';
 import type { ProviderKeys } from '../../route/provider-keys.ts';
-import { anyRequestOf } from '../../route/requested-models.ts';
+import { aliasRequestOf, type RequestedBy } from '../../route/requested-models.ts';
 import type { AttemptContext } from '../../upstream/attempt.ts';
 import { redact } from '../../upstream/failure-message.ts';
 import type { AddressPolicy } from '../../upstream/guard/address-policy.ts';
@@ -21,7 +20,7 @@ import { sendShortRequest } from '../../upstream/short-request.ts';
 
 type TokenCounter = (
   count: TokenCountRequest,
-  caller: Caller,
+  requestedBy: RequestedBy,
   clientSignal: AbortSignal,
 ) => Promise<TokenCount | undefined>;
 
@@ -41,10 +40,11 @@ export function createTokenCounter(
 ): TokenCounter {
   const deadlines = new DeadlineWatcher();
   const limiter = new ConcurrencyLimiter();
-  return async (count, caller, clientSignal) => {
+  return async (count, requestedBy, clientSignal) => {
+    const { caller } = requestedBy;
     rejectPrivateImages(count.request.images, addressPolicy);
     rejectPrivateUrls(count.request.urls, addressPolicy);
-    const offers = await planFor(count, caller, catalogOf, health);
+    const offers = await planFor(count, requestedBy, catalogOf, health);
     const canCount = (offer: Offer) =>
       count.supports(offer.dialect) && health.state(offer) !== 'open';
     const planned = offers.find(canCount);
@@ -87,16 +87,17 @@ async function countWith(
 /** Returns the offers of the first model in the plan. Other models count tokens differently. */
 async function planFor(
   { request }: TokenCountRequest,
-  caller: Caller,
+  requestedBy: RequestedBy,
   catalogOf: CatalogOf,
   health: Health,
 ): Promise<readonly Offer[]> {
   try {
+    const { caller } = requestedBy;
     const catalog = await catalogOf(caller, Date.now());
     const context = { catalog, health, operation: { incompatibility: () => null } };
-    const anyRequest = anyRequestOf(caller);
-    const models = catalog.resolveAll(request.models, anyRequest);
-    const granted = catalog.grantedBy(request.models, anyRequest);
+    const aliasRequest = aliasRequestOf(requestedBy, request);
+    const models = catalog.resolveAll(request.models, aliasRequest);
+    const granted = catalog.grantedBy(request.models, aliasRequest);
     const planned = plan({ ...request, models, granted }, caller, {
       ...context,
       supports: supportsParameter,

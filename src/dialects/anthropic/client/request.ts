@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/schema';
 import { invalidRequest } from '../../../core/errors.ts';
-import type { JsonObject } from '../../../core/json.ts';
+import { fieldsOf, type JsonObject, textOf } from '../../../core/json.ts';
 import type {
   ChatRequestInfo,
   ModelNeeds,
@@ -110,6 +110,9 @@ export function readCountRequest(value: Record<string, unknown>, source: RawBody
     images: blocks.flatMap(imageIn),
     urls: urlsOf(value, blocks, extraFields),
     ownAccount: ownAccountFor(value, blocks, extraFields),
+    needs: { tools: needsTools(value, blocks) },
+    inputBytes: source.bytes.length - generatedImageBytes(value),
+    user: textOf(fieldsOf(value.metadata).user_id) || null,
   };
   return { request, search: readSearchOptions(value), body: value, source };
 }
@@ -251,13 +254,17 @@ function accountRequirementOfBlock({
   return block.source.type === 'file' ? storedContentAt(`${path}.source.file_id`) : undefined;
 }
 
+function needsTools({ tools }: Pick<CountBody, 'tools'>, blocks: readonly LocatedBlock[]): boolean {
+  return (tools ?? []).some(isFunction) || blocks.some(addsTools);
+}
+
 function readNeeds(body: MessagesBody, blocks: readonly LocatedBlock[]): ModelNeeds {
   const isFile = (block: AnyBlock) =>
     isKnown(block) &&
     block.type === 'document' &&
     ['base64', 'url', 'file'].includes(block.source.type);
   return {
-    tools: (body.tools ?? []).some(isFunction) || blocks.some(addsTools),
+    tools: needsTools(body, blocks),
     json: formatOf(body) !== null,
     images: blocks.some(({ block }) => block.type === 'image'),
     audio: false,
