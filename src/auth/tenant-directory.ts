@@ -92,6 +92,8 @@ export interface TenantOrder {
 export interface TenantPage extends Page {
   /** A part of the name or id. ASCII letters match in any case. */
   readonly search?: string;
+  /** Null for tenants of any plan. */
+  readonly plan?: string | null;
   /** The default is oldest first. */
   readonly order?: TenantOrder;
 }

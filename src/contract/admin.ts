@@ -66,6 +66,7 @@ export const tenantSorts = [
 
 export const tenantQuery = {
   search: Type.String({ ...lineField(0, 200), description: 'Part of the name or ID.' }),
+  plan: Type.String({ ...lineField(1, 63), description: 'Only tenants that have this plan.' }),
   sort: Type.Enum([...tenantSorts], {
     description: 'The field to sort by. Sums are those of the current month.',
   }),

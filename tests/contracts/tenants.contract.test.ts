@@ -113,6 +113,12 @@ describe.each(engines)('SqlTenantDirectory.listTenants on $name', ({ empty }) =>
     expect(await listed('created_at', false, { search })).toBe(expected);
   });
 
+  test('lists the tenants of a plan', async () => {
+    await stores.one.directory.changeTenant('c-idle', { plan: 'pro' }, 9);
+    expect(await listed('created_at', false, { plan: 'pro' })).toBe('c-idle');
+    expect(await listed('created_at', false, { plan: 'p' })).toBe('');
+  });
+
   test('sums only the requests of the month', async () => {
     const ids = ['a-early', 'b-edges', 'c-idle', 'nobody'];
     const sums = await stores.other.tenantSums.sumsOf(ids, days);

@@ -109,10 +109,11 @@ export function adminRoutes(deps: AdminDeps): Route[] {
 
 function readTenantPage(query: URLSearchParams, now: number): Omit<TenantPage, 'limit'> {
   const search = readParameter(query, 'search', tenantQuery.search)?.trim() ?? '';
+  const plan = readParameter(query, 'plan', tenantQuery.plan) ?? null;
   const by = readParameter(query, 'sort', tenantQuery.sort) ?? 'created_at';
   const isDescending = readParameter(query, 'order', tenantQuery.order) === 'desc';
   const order = { by, isDescending, days: daysOf(monthAround(now)) };
-  return { offset: readOffset(query), search, order };
+  return { offset: readOffset(query), search, plan, order };
 }
 
 async function tenantObject(

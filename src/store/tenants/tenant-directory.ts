@@ -83,19 +83,20 @@ export class SqlTenantDirectory extends SqlRepository implements TenantDirectory
     return row && tenantOf(row);
   }
 
-  async listTenants({ search = '', order, limit, offset }: TenantPage): Promise<readonly Tenant[]> {
+  async listTenants({ search = '', plan = null, order, ...page }: TenantPage) {
     const { report, engine } = this.database;
     const rows = await report
       .selectFrom('tenants')
       .selectAll()
       .$if(search !== '', (query) => query.where(tenantMatches(search, engine)))
+      .$if(plan !== null, (query) => query.where('plan', '=', plan))
       .orderBy(
         order ? tenantSortKey(order, engine) : 'created_at',
         order?.isDescending ? 'desc' : 'asc',
       )
       .orderBy('id')
-      .limit(limit)
-      .offset(offset)
+      .limit(page.limit)
+      .offset(page.offset)
       .execute();
     return rows.map(tenantOf);
   }
