@@ -39,7 +39,14 @@ export const configKinds = {
     title: 'Aliases',
     noun: 'alias',
     one: 'an alias',
-    example: { name: 'fast', document: { models: [{ model: '', weight: 100 }] } },
+    example: { name: 'fast', document: { models: [{ model: '' }] } },
+  },
+  plans: {
+    plural: 'plans',
+    title: 'Plans',
+    noun: 'plan',
+    one: 'a plan',
+    example: { name: 'reseller', document: { factor_basis_points: 12_000 } },
   },
   settings: { plural: 'settings', title: 'Settings', noun: 'setting', one: 'a setting' },
 } as const satisfies Readonly<Record<string, ConfigKind>>;

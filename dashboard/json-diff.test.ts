@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { differences } from './json-diff.ts';
+import { combined, differences } from './json-diff.ts';
 
 test('a comparison lists changed, added, and removed fields with their paths', () => {
   const before = { a: { b: 1, c: 'x' }, list: [1, { d: true }], same: {} };
@@ -18,4 +18,16 @@ test('a comparison with nothing lists every field', () => {
     { path: 'b', before: undefined, after: 'null' },
   ]);
   expect(differences('x', null)).toEqual([{ path: '', before: '"x"', after: undefined }]);
+});
+
+test('changes of two editors are combined unless they concern the same field', () => {
+  const base = { url: 'a', timeout: 1, keys: [{ name: 'x', weight: 1 }] };
+  const mine = { timeout: 1, keys: [{ weight: 2, name: 'x' }] };
+  expect(combined(base, mine, { ...base, timeout: 5, headers: {} })).toEqual({
+    timeout: 5,
+    keys: [{ weight: 2, name: 'x' }],
+    headers: {},
+  });
+  expect(combined(base, mine, { ...base, url: 'b' })).toBeUndefined();
+  expect(combined(base, base, { timeout: 1 })).toEqual({ timeout: 1 });
 });

@@ -37,3 +37,26 @@ function collect(value: unknown, path: string, leaves: Map<string, string>): voi
       collect(field, path === '' ? name : `${path}.${name}`, leaves);
   }
 }
+
+type Document = Readonly<Record<string, unknown>>;
+
+/**
+ * Applies the changes of one editor to the document of another. Returns undefined if both have
+ * changed the same field.
+ */
+export function combined(base: Document, mine: Document, theirs: Document): Document | undefined {
+  const result: Record<string, unknown> = { ...theirs };
+  for (const name of new Set([...Object.keys(base), ...Object.keys(mine)])) {
+    if (isSame(base[name], mine[name])) continue;
+    if (!isSame(base[name], theirs[name])) return undefined;
+    if (mine[name] === undefined) delete result[name];
+    else result[name] = mine[name];
+  }
+  return result;
+}
+
+/** Ignores the order of fields, which a form changes. */
+function isSame(a: unknown, b: unknown): boolean {
+  const none = (value: unknown) => (value === undefined ? null : { value });
+  return differences(none(a), none(b)).length === 0;
+}

@@ -1,6 +1,7 @@
 /** The API's response types, under the names that the pages use. */
 
-import type { OwnershipObject } from '../src/contract/config.ts';
+import type { PricingConfig } from '../src/config/model-schema.ts';
+import type { OwnershipObject, PriceObject } from '../src/contract/config.ts';
 import type { KeyObject } from '../src/contract/keys.ts';
 
 export type {
@@ -25,7 +26,10 @@ export type {
   ChatUsageObject as ChatUsage,
   ToolCallObject as ToolCall,
 } from '../src/contract/chat.ts';
-export type { ProviderTestObject as ProviderTest } from '../src/contract/config.ts';
+export type {
+  OwnershipObject as Ownership,
+  ProviderTestObject as ProviderTest,
+} from '../src/contract/config.ts';
 export type {
   AnalyticsObject as Analytics,
   CreditsObject as Credits,
@@ -68,6 +72,11 @@ export interface ConfigObject extends OwnershipObject {
   readonly value?: unknown;
   /** Whether every tenant can call the model. */
   readonly live?: boolean;
+}
+
+/** A price of a model at a provider. The contract describes `pricing` by the file's schema. */
+export interface Price extends Omit<PriceObject, 'pricing'> {
+  readonly pricing: PricingConfig;
 }
 
 /** The kinds of keys that a user can sign in with. */

@@ -14,6 +14,7 @@ import { Models } from './pages/models.tsx';
 import { Operator } from './pages/operator.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Playground } from './pages/playground.tsx';
+import { Prices } from './pages/prices.tsx';
 import { Skills } from './pages/skills.tsx';
 import { urlFor, useRoute } from './route.ts';
 import { hasScope, type Session, useSession } from './session.ts';
@@ -75,6 +76,7 @@ const items: readonly Item[] = [
   item('Manage', 'byok', 'Provider keys', Byok, managementKey),
   item('Installation', 'operator', 'Operator', Operator, adminToken),
   item('Installation', 'configuration', 'Configuration', Configuration, adminToken),
+  item('Installation', 'prices', 'Prices', Prices, adminToken),
   item('Installation', 'audit', 'Audit log', Audit, adminToken),
   item('Build', 'explain', 'Explain a route', Explain, anyKey),
 ];

@@ -30,13 +30,17 @@ function errorAttributes({ id, message }: FieldErrorProps) {
 
 interface TextProps extends FieldProps {
   readonly error?: string | undefined;
-  readonly type?: 'text' | 'password' | 'number' | 'date' | 'search' | 'url';
+  readonly type?: 'text' | 'password' | 'number' | 'date' | 'datetime-local' | 'search' | 'url';
+  /** The keyboard to show on phones. `decimal` doesn't round what is typed, as `number` may. */
+  readonly inputMode?: 'decimal' | 'numeric';
   readonly placeholder?: string;
   readonly required?: boolean;
   readonly min?: string;
   readonly max?: string;
   readonly step?: string;
   readonly suggestions?: readonly string[];
+  /** The ID of suggestions that several fields share. */
+  readonly list?: string;
   /** Called on Enter, or when the field loses the focus. */
   readonly onCommit?: (value: string) => void;
   readonly onBlur?: () => void;
@@ -63,19 +67,29 @@ export function TextField(props: TextProps) {
         {...(hint ? { 'aria-describedby': `${id}-hint` } : {})}
       />
       <FieldError id={id} message={error} />
-      {suggestions && (
-        <datalist id={`${id}-list`}>
-          {suggestions.map((text) => (
-            <option key={text} value={text} />
-          ))}
-        </datalist>
-      )}
+      {suggestions && <Suggestions id={`${id}-list`} texts={suggestions} />}
       {hint && (
         <small id={`${id}-hint`} class="hint">
           {hint}
         </small>
       )}
     </div>
+  );
+}
+
+interface SuggestionsProps {
+  readonly id: string;
+  readonly texts: readonly string[];
+}
+
+/** Suggestions for the fields that name it as their `list`. */
+export function Suggestions({ id, texts }: SuggestionsProps) {
+  return (
+    <datalist id={id}>
+      {texts.map((text) => (
+        <option key={text} value={text} />
+      ))}
+    </datalist>
   );
 }
 
@@ -173,6 +187,43 @@ export function JsonField(props: JsonProps) {
       <FieldError id={id} message={error} />
     </div>
   );
+}
+
+interface NumberProps extends Omit<TextProps, 'value' | 'onValue' | 'type'> {
+  readonly value: number | undefined;
+  readonly onNumber: (value: number | undefined) => void;
+}
+
+const numberIn = (text: string) => (text === '' ? undefined : Number(text));
+
+/** A field for a number that is stored as one. Prices have text fields, because they are exact. */
+export function NumberField({ value, onNumber, ...rest }: NumberProps) {
+  // The typed text, because the number of `1.0` would remove what is needed to type `1.05`.
+  const [text, setText] = useState(String(value ?? ''));
+  const shown = numberIn(text) === value ? text : String(value ?? '');
+  const type = (typed: string) => {
+    setText(typed);
+    onNumber(numberIn(typed));
+  };
+  return <TextField {...rest} type="number" value={shown} onValue={type} />;
+}
+
+interface ListProps extends Omit<FieldProps, 'value' | 'onValue'> {
+  readonly values: readonly string[];
+  readonly onValues: (values: readonly string[]) => void;
+  readonly placeholder?: string;
+  readonly error?: string | undefined;
+}
+
+/** A text field for values that are separated by commas. */
+export function ListField({ values, onValues, ...rest }: ListProps) {
+  // The typed text, because the values don't have the comma after the last one.
+  const [text, setText] = useState(() => values.join(', '));
+  const type = (typed: string) => {
+    setText(typed);
+    onValues(typed.split(',').flatMap((part) => part.trim() || []));
+  };
+  return <TextField {...rest} value={text} onValue={type} />;
 }
 
 interface CheckboxProps {

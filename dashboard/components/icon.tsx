@@ -11,6 +11,7 @@ const paths = {
   skills: 'M6 4h10l3 3v13H6zM9 11h6M9 15h6M9 7h3',
   operator: 'M4 6h10m4 0h2M4 12h2m4 0h10M4 18h8m4 0h4M16 4v4M8 10v4m6 2v4',
   configuration: 'M4 5h16v5H4zM4 14h16v5H4zM8 7.5h.01M8 16.5h.01',
+  prices: 'M4 12V5h7l9 9-6 6zM8 9h.01',
   audit: 'M6 4h12v16H6zM9 9h6M9 13h6M9 17h3',
   explain: 'M5 19V8a3 3 0 0 1 3-3h11m-3-3 3 3-3 3M5 13h14m-3-3 3 3-3 3',
   copy: 'M9 9h10v11H9zM5 15V4h10v2',

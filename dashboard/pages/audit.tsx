@@ -1,4 +1,5 @@
 import { requestJson } from '../api.ts';
+import { Changes } from '../components/changes.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Download } from '../components/download.tsx';
 import { Empty, Loading } from '../components/feedback.tsx';
@@ -80,6 +81,8 @@ const subjects = [
   ['provider.', 'Providers'],
   ['model.', 'Models'],
   ['alias.', 'Aliases'],
+  ['price.', 'Prices'],
+  ['plan.', 'Plans'],
   ['setting.', 'Settings'],
   ['tenant.', 'Tenants'],
   ['key.', 'Keys'],
@@ -222,34 +225,8 @@ function EntrySheet({ entry, onRestored }: EntryProps) {
     <Dialog title={`${action} ${target}`} variant="sheet" onClose={() => closeOverlay('entry')}>
       <DescriptionList items={details} />
       <h3>{plural(changes.length, 'field')} changed</h3>
-      {changes.length > 0 && (
-        <ul class="changes" aria-label="Changes">
-          {changes.map((change) => (
-            <ChangedField key={change.path} {...change} />
-          ))}
-        </ul>
-      )}
+      <Changes label="Changes" changes={changes} />
       <Restore entry={entry} onDone={onRestored} />
     </Dialog>
-  );
-}
-
-function ChangedField({ path, before, after }: Difference) {
-  return (
-    <li>
-      <code>{path || 'value'}</code>
-      {before !== undefined && (
-        <del>
-          <span class="visually-hidden">Before: </span>
-          <code>{before}</code>
-        </del>
-      )}
-      {after !== undefined && (
-        <ins>
-          <span class="visually-hidden">After: </span>
-          <code>{after}</code>
-        </ins>
-      )}
-    </li>
   );
 }

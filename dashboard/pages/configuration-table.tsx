@@ -1,13 +1,17 @@
-import { isObject, itemsOf, objectsIn, textOf } from '../../src/core/json.ts';
+import type { ComponentChildren } from 'preact';
+import { objectsIn } from '../../src/core/json.ts';
 import { Ago } from '../components/ago.tsx';
 import { Badge, CircuitState } from '../components/feedback.tsx';
 import { Card } from '../components/page.tsx';
 import { RowAction } from '../components/row-action.tsx';
 import { type Column, Table } from '../components/table.tsx';
 import type { ConfigKind } from '../config-kinds.ts';
-import { count, plural } from '../format.ts';
-import { openOverlay } from '../route.ts';
+import { plural } from '../format.ts';
+import { openOverlay, urlFor } from '../route.ts';
 import type { ConfigObject, ProviderHealth } from '../shapes.ts';
+import { targetsOf } from './configuration-alias.tsx';
+import { marginText } from './configuration-plan.tsx';
+import { keyShare, ProviderKeyState } from './configuration-provider-keys.tsx';
 import { shortPrice } from './model-sheet.tsx';
 import { reasonsOf } from './operator-recent-calls.tsx';
 
@@ -16,9 +20,11 @@ interface ConfigTableProps {
   readonly objects: readonly ConfigObject[];
   readonly onDelete: (object: ConfigObject) => void;
   readonly onTest: (name: string) => void;
+  /** Shown below the table. */
+  readonly children: ComponentChildren;
 }
 
-export function ConfigTable({ kind, objects, onDelete, onTest }: ConfigTableProps) {
+export function ConfigTable({ kind, objects, onDelete, onTest, children }: ConfigTableProps) {
   const columns: Column<ConfigObject>[] = [
     { title: 'Name', isHead: true, cell: (object) => <Name object={object} /> },
     { title: 'Owner', cell: (object) => <Owner kind={kind} object={object} /> },
@@ -49,6 +55,7 @@ export function ConfigTable({ kind, objects, onDelete, onTest }: ConfigTableProp
   return (
     <Card>
       <Table label={kind.title} columns={columns} rows={objects} rowKey={({ name }) => name} />
+      {children}
     </Card>
   );
 }
@@ -100,9 +107,25 @@ const healthOf = (object: ConfigObject) => object as ConfigObject & ProviderHeal
 
 const providerColumns: readonly Column<ConfigObject>[] = [
   { title: 'Dialect', cell: (object) => <code>{healthOf(object).dialect}</code> },
-  { title: 'Status', cell: (object) => <CircuitState circuit={healthOf(object).circuit} /> },
+  { title: 'Status', cell: (object) => <ProviderStatus provider={healthOf(object)} /> },
   { title: 'Recent failures', cell: (object) => <RecentFailures provider={healthOf(object)} /> },
 ];
+
+function ProviderStatus({ provider: { circuit, keys } }: { readonly provider: ProviderHealth }) {
+  return (
+    <span class="two-lines">
+      <CircuitState circuit={circuit} />
+      {keys.map((one) => (
+        <span key={one.name} class="key-state" title={one.message ?? ''}>
+          <span>
+            {one.name} <small>{keyShare(one, keys)}</small>
+          </span>
+          <ProviderKeyState keyState={one} />
+        </span>
+      ))}
+    </span>
+  );
+}
 
 function RecentFailures({ provider: { recent } }: { readonly provider: ProviderHealth }) {
   if (!recent) return <>–</>;
@@ -145,15 +168,6 @@ const modelColumns: readonly Column<ConfigObject>[] = [
   },
 ];
 
-/** Returns the models of an alias, with the weights and conditions that they have. */
-function targetsOf({ config }: ConfigObject): readonly string[] {
-  return itemsOf(config?.models).map((target) => {
-    if (!isObject(target)) return String(target);
-    const weight = typeof target.weight === 'number' ? ` (weight ${count(target.weight)})` : '';
-    return `${textOf(target.model)}${weight}${target.when === undefined ? '' : ', conditional'}`;
-  });
-}
-
 const aliasColumns: readonly Column<ConfigObject>[] = [
   {
     title: 'Models',
@@ -167,9 +181,18 @@ const aliasColumns: readonly Column<ConfigObject>[] = [
   },
 ];
 
+const planColumns: readonly Column<ConfigObject>[] = [
+  { title: 'Margin', cell: marginText },
+  {
+    title: 'Tenants',
+    cell: ({ name }) => <a href={urlFor('operator', { plan: name })}>Show tenants</a>,
+  },
+];
+
 const kindColumns: Readonly<Record<string, readonly Column<ConfigObject>[]>> = {
   providers: providerColumns,
   models: modelColumns,
   aliases: aliasColumns,
+  plans: planColumns,
   settings: [{ title: 'Value', cell: ({ value }) => <code>{JSON.stringify(value ?? null)}</code> }],
 };

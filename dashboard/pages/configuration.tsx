@@ -5,11 +5,14 @@ import { Confirm } from '../components/dialog.tsx';
 import { Empty, Loading } from '../components/feedback.tsx';
 import { SelectField, TextField } from '../components/field.tsx';
 import { Page } from '../components/page.tsx';
+import { Pager } from '../components/pager.tsx';
+import { Refresh } from '../components/refresh.tsx';
 import { type ConfigKind, configKinds, configPath } from '../config-kinds.ts';
-import { useLoad } from '../load.ts';
+import { useInterval, useLoad } from '../load.ts';
 import {
   closeOverlay,
   navigate,
+  offsetOf,
   openOverlay,
   optionIn,
   setQuery,
@@ -23,6 +26,8 @@ import { ConfigEditor } from './configuration-editor.tsx';
 import { ConfigTable } from './configuration-table.tsx';
 import { ProviderTestDialog } from './configuration-test.tsx';
 
+const pollMs = 5_000;
+
 /** The objects of the configuration, which operators change while the gateway runs. */
 export function Configuration() {
   const chosen = optionIn(configKinds, useRoute().query.get('kind'), 'providers');
@@ -35,6 +40,8 @@ function Objects({ kind }: { readonly kind: ConfigKind }) {
   const path = `/admin/v1/${kind.plural}`;
   const loaded = useLoad(path, (signal) => requestData<ConfigObject[]>(path, { key, signal }));
   const { data, reload } = loaded;
+  // The states of providers and their keys change without anybody's doing.
+  useInterval(pollMs, kind.plural === 'providers', reload);
   const [deleting, setDeleting] = useState<ConfigObject>();
   const [testing, setTesting] = useState<string>();
   const edited = query.get('edit');
@@ -44,9 +51,12 @@ function Objects({ kind }: { readonly kind: ConfigKind }) {
       title="Configuration"
       lead="Changes apply to new requests on every process within a second."
       actions={
-        kind.example && (
-          <AddButton text={`Create ${kind.one}`} onClick={() => openOverlay({ edit: ' ' })} />
-        )
+        <>
+          <Refresh {...loaded} />
+          {kind.example && (
+            <AddButton text={`Create ${kind.one}`} onClick={() => openOverlay({ edit: ' ' })} />
+          )}
+        </>
       }
     >
       <Filters kind={kind} />
@@ -109,12 +119,12 @@ function Filters({ kind }: { readonly kind: ConfigKind }) {
         type="search"
         placeholder="Name"
         value={query.get('search') ?? ''}
-        onValue={(search) => setQuery({ search }, 'replace')}
+        onValue={(search) => setQuery({ search, offset: null }, 'replace')}
       />
       <SelectField
         label="Owner"
         value={optionIn(owners, query.get('owner'), 'all')}
-        onValue={(owner) => setQuery({ owner: owner === 'all' ? null : owner })}
+        onValue={(owner) => setQuery({ owner: owner === 'all' ? null : owner, offset: null })}
         options={Object.entries(owners)}
       />
     </div>
@@ -128,15 +138,32 @@ interface ListProps {
   readonly onTest: (name: string) => void;
 }
 
+/** Thousands of rows would make the page slow to type in. */
+const rowsPerPage = 100;
+
 function List({ kind, objects, ...actions }: ListProps) {
-  const { query } = useRoute();
+  const route = useRoute();
+  const { query } = route;
   const search = (query.get('search') ?? '').toLowerCase();
   const owner = optionIn(owners, query.get('owner'), 'all');
   const shown = objects.filter(
     (object) =>
       object.name.toLowerCase().includes(search) && (owner === 'all' || object.owner === owner),
   );
-  if (shown.length > 0) return <ConfigTable kind={kind} objects={shown} {...actions} />;
+  const offset = offsetOf(route);
+  if (shown.length > 0) {
+    const page = shown.slice(offset, offset + rowsPerPage);
+    return (
+      <ConfigTable kind={kind} objects={page} {...actions}>
+        <Pager
+          label={`Pages of ${kind.plural}`}
+          offset={offset}
+          perPage={rowsPerPage}
+          isFull={shown.length > offset + rowsPerPage}
+        />
+      </ConfigTable>
+    );
+  }
   if (objects.length === 0) {
     const { name = '', document = {} } = kind.example ?? {};
     const command = curl('PUT', configPath(kind, name), document, '$TOLLGATE_ADMIN_TOKEN');

@@ -1,19 +1,22 @@
 import { useState } from 'preact/hooks';
-import { isObject, parseJson } from '../../src/core/json.ts';
+import { isObject, parseJson, textOf } from '../../src/core/json.ts';
 import { requestData } from '../api.ts';
 import { Badge, CircuitState, Empty, ErrorNote } from '../components/feedback.tsx';
 import { Form, JsonField, SelectField, TextField } from '../components/field.tsx';
-import { Card, Page, Tile, Tiles } from '../components/page.tsx';
-import { type Column, numberColumn, Table } from '../components/table.tsx';
+import { Card, DescriptionList, Page, Tile, Tiles } from '../components/page.tsx';
+import { type Column, Table } from '../components/table.tsx';
 import { count } from '../format.ts';
-import { useAction } from '../load.ts';
+import { useAction, useLoad } from '../load.ts';
 import { useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type {
+  ConfigObject,
   ExcludedOffer,
   ExplainedEndpoint,
+  Model,
   PlannedOffer,
   RouteExplanation,
+  Tenant,
 } from '../shapes.ts';
 import { shortPrice } from './model-sheet.tsx';
 
@@ -60,11 +63,14 @@ function Request({ onExplanation }: RequestProps) {
   const action = useAction();
   const body = parseJson(text);
   const isOperator = kind === 'admin';
+  const requested = isObject(body) ? textOf(body.model) : model;
   const choose = (chosen: string) => {
     const next = chosen as ExplainedEndpoint;
     setEndpoint(next);
-    const current = isObject(body) && typeof body.model === 'string' ? body.model : model;
-    setText(sampleBody(next, current));
+    setText(sampleBody(next, requested));
+  };
+  const setModel = (name: string) => {
+    if (isObject(body)) setText(JSON.stringify({ ...body, model: name }, null, 2));
   };
   const submit = () =>
     action.run(async () => {
@@ -85,9 +91,8 @@ function Request({ onExplanation }: RequestProps) {
           onValue={choose}
           options={Object.keys(inputs).map((name) => [name, `/v1/${name}`] as const)}
         />
-        {isOperator && (
-          <TextField label="Tenant ID" placeholder="any" value={tenant} onValue={setTenant} />
-        )}
+        <ModelField value={requested} onValue={setModel} />
+        {isOperator && <TenantField value={tenant} onValue={setTenant} />}
         {isOperator && (
           <TextField label="API key ID" placeholder="any" value={keyId} onValue={setKeyId} />
         )}
@@ -109,33 +114,64 @@ function Request({ onExplanation }: RequestProps) {
   );
 }
 
-const planColumns: readonly Column<PlannedOffer>[] = [
-  {
-    title: 'Provider',
-    isHead: true,
-    cell: (offer) => (
-      <span class="two-lines">
-        <b>{offer.provider}</b>
-        {offer.traffic_mode === 'byok' && <Badge tone="accent">BYOK</Badge>}
-        {offer.weight !== null && <small>weight {offer.weight}</small>}
-      </span>
-    ),
-  },
-  {
-    title: 'Model',
-    cell: ({ model, upstream_model }) => (
-      <span class="two-lines">
+interface FieldProps {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+}
+
+/** Suggests the models that can be called, and for operators the aliases. */
+function ModelField(props: FieldProps) {
+  const { key, kind } = useSession();
+  const { data = [] } = useLoad('names of models', async (signal) => {
+    const call = { key, signal };
+    if (kind !== 'admin') {
+      const callable = await requestData<Model[]>('/v1/models', call);
+      return callable.map(({ id }) => id);
+    }
+    const [aliases, models] = await Promise.all([
+      requestData<ConfigObject[]>('/admin/v1/aliases', call),
+      requestData<ConfigObject[]>('/admin/v1/models', call),
+    ]);
+    return [...aliases, ...models.filter(({ live }) => live)].map(({ name }) => name);
+  });
+  return <TextField label="Model or alias" {...props} suggestions={data} />;
+}
+
+function TenantField(props: FieldProps) {
+  const { key } = useSession();
+  const path = `/admin/v1/tenants?${new URLSearchParams({ search: props.value, sort: 'name' })}`;
+  const { data = [] } = useLoad(path, (signal) => requestData<Tenant[]>(path, { key, signal }));
+  const ids = data.map(({ id }) => id);
+  return <TextField label="Tenant ID" placeholder="any" {...props} suggestions={ids} />;
+}
+
+/** One provider of the plan. */
+function Step({ offer }: { readonly offer: PlannedOffer }) {
+  const { provider, model, upstream_model, traffic_mode, circuit, weight, dropped } = offer;
+  const details: [string, string][] = [
+    ['Price', shortPrice(offer)],
+    ['Hold', count(offer.hold)],
+    ['Highest charge', count(offer.max_charge)],
+    ...(weight === null ? [] : [['Weight', count(weight)] as [string, string]]),
+  ];
+  return (
+    <>
+      <p class="badges">
+        <b>{provider}</b>
         <code>{model}</code>
-        {upstream_model !== undefined && <small>{upstream_model}</small>}
-      </span>
-    ),
-  },
-  { title: 'Status', cell: ({ circuit }) => <CircuitState circuit={circuit} /> },
-  { title: 'Price', cell: (offer) => <span class="price">{shortPrice(offer)}</span> },
-  { title: 'Not sent', cell: ({ dropped }) => dropped.join(', ') || '–' },
-  numberColumn('Hold', ({ hold }) => count(hold)),
-  numberColumn('Highest charge', ({ max_charge }) => count(max_charge)),
-];
+        {upstream_model !== undefined && <small>as {upstream_model}</small>}
+        <CircuitState circuit={circuit} />
+        {traffic_mode === 'byok' && <Badge tone="accent">BYOK</Badge>}
+      </p>
+      <DescriptionList items={details} />
+      {dropped.length > 0 && (
+        <p>
+          <Badge tone="warn">not sent</Badge> {dropped.join(', ')}
+        </p>
+      )}
+    </>
+  );
+}
 
 const excludedColumns: readonly Column<ExcludedOffer>[] = [
   { title: 'Provider', isHead: true, cell: ({ provider }) => <b>{provider ?? 'all'}</b> },
@@ -169,7 +205,16 @@ function Result({ explanation }: { readonly explanation: RouteExplanation }) {
       {plan.length === 0 && <Empty title="No provider would be tried" />}
       {plan.length > 0 && (
         <Card title="Providers, in the order they are tried">
-          <Table label="Plan" columns={planColumns} rows={plan} rowKey={offerKey} />
+          <ol class="route" aria-label="Plan">
+            {plan.map((offer) => (
+              <li key={offerKey(offer)}>
+                <Step offer={offer} />
+              </li>
+            ))}
+          </ol>
+          <p class="hint">
+            If one fails before the client has received output, the next one is tried.
+          </p>
         </Card>
       )}
       {excluded.length > 0 && (

@@ -2,10 +2,11 @@ import { requestData } from '../api.ts';
 import { Badge, CircuitState, Empty, Loading } from '../components/feedback.tsx';
 import { SelectField, TextField } from '../components/field.tsx';
 import { Card, Page } from '../components/page.tsx';
+import { Pager } from '../components/pager.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, plural } from '../format.ts';
 import { useLoad } from '../load.ts';
-import { openOverlay, optionIn, setQuery, useRoute } from '../route.ts';
+import { offsetOf, openOverlay, optionIn, setQuery, useRoute } from '../route.ts';
 import { useSession } from '../session.ts';
 import type { Endpoint, Model, ServedModel } from '../shapes.ts';
 import { curl } from '../snippets.ts';
@@ -88,18 +89,18 @@ export function Models() {
           type="search"
           placeholder="Name, brand, or provider"
           value={search}
-          onValue={(text) => setQuery({ search: text }, 'replace')}
+          onValue={(text) => setQuery({ search: text, offset: null }, 'replace')}
         />
         <SelectField
           label="Capability"
           value={feature}
-          onValue={(value) => setQuery({ feature: value })}
+          onValue={(value) => setQuery({ feature: value, offset: null })}
           options={features}
         />
         <SelectField
           label="Sort by"
           value={sort}
-          onValue={(value) => setQuery({ sort: value })}
+          onValue={(value) => setQuery({ sort: value, offset: null })}
           options={Object.entries(orders).map(([name, { text }]) => [name, text] as const)}
         />
       </div>
@@ -159,7 +160,11 @@ const columns: readonly Column<CatalogModel>[] = [
   },
 ];
 
+/** Thousands of rows would make the page slow to type in. */
+const rowsPerPage = 100;
+
 function List({ models }: { readonly models: readonly CatalogModel[] }) {
+  const offset = offsetOf(useRoute());
   if (models.length === 0) {
     return (
       <Empty title="No matching models" curl={curl('GET', '/v1/models')}>
@@ -172,9 +177,15 @@ function List({ models }: { readonly models: readonly CatalogModel[] }) {
       <Table
         label="Models"
         columns={columns}
-        rows={models}
+        rows={models.slice(offset, offset + rowsPerPage)}
         rowKey={({ id }) => id}
         onRow={openModel}
+      />
+      <Pager
+        label="Pages of models"
+        offset={offset}
+        perPage={rowsPerPage}
+        isFull={models.length > offset + rowsPerPage}
       />
     </Card>
   );

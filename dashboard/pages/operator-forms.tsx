@@ -2,17 +2,27 @@ import { useState } from 'preact/hooks';
 import { requestData, requestJson } from '../api.ts';
 import { Confirm, Dialog } from '../components/dialog.tsx';
 import { Loading } from '../components/feedback.tsx';
-import { Form, TextField } from '../components/field.tsx';
+import { Form, SelectField, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
 import { type Column, numberColumn, Table } from '../components/table.tsx';
 import { count, time } from '../format.ts';
 import { useAction, useLoad } from '../load.ts';
 import { useSession } from '../session.ts';
-import type { CreditEntry, Tenant, TenantCredits } from '../shapes.ts';
+import type { ConfigObject, CreditEntry, Tenant, TenantCredits } from '../shapes.ts';
 
 interface FormProps {
   readonly onDone: () => void;
   readonly onClose: () => void;
+}
+
+/** Returns the names of the plans, which set what tenants pay compared to list prices. */
+export function usePlanNames(): readonly string[] {
+  const { key } = useSession();
+  const path = '/admin/v1/plans';
+  const { data = [] } = useLoad(path, (signal) =>
+    requestData<ConfigObject[]>(path, { key, signal }),
+  );
+  return data.map(({ name }) => name);
 }
 
 const numberOrNull = (text: string) => (text === '' ? null : Number(text));
@@ -23,12 +33,15 @@ export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: T
   const [id, setId] = useState('');
   const [perMinute, setPerMinute] = useState(String(tenant?.requests_per_minute ?? ''));
   const [concurrent, setConcurrent] = useState(String(tenant?.concurrent_requests ?? ''));
+  const [plan, setPlan] = useState(tenant?.plan ?? '');
+  const plans = usePlanNames();
   const action = useAction();
   const submit = () =>
     action.run(async () => {
       const limits = {
         requests_per_minute: numberOrNull(perMinute),
         concurrent_requests: numberOrNull(concurrent),
+        plan: plan === '' ? null : plan,
       };
       const body = { name: name.trim(), ...limits, ...(id === '' ? {} : { id }) };
       const path = tenant ? `/admin/v1/tenants/${tenant.id}` : '/admin/v1/tenants';
@@ -58,6 +71,14 @@ export function TenantForm({ tenant, onDone, onClose }: FormProps & { tenant?: T
             onValue={setConcurrent}
           />
         </div>
+        {(plans.length > 0 || plan !== '') && (
+          <SelectField
+            label="Plan"
+            value={plan}
+            onValue={setPlan}
+            options={[...new Set(['', ...plans, plan])].map((name) => [name, name || 'default'])}
+          />
+        )}
         <FormEnd submitLabel={tenant ? 'Save' : 'Create'} action={action} onClose={onClose} />
       </Form>
     </Dialog>

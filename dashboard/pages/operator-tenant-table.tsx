@@ -36,7 +36,7 @@ export function TenantTable({ tenants, onAction }: TenantTableProps) {
 }
 
 function Name({ tenant }: { readonly tenant: Tenant }) {
-  const { name, id, disabled, requests_per_minute, concurrent_requests } = tenant;
+  const { name, id, disabled, plan, requests_per_minute, concurrent_requests } = tenant;
   return (
     <span class="two-lines">
       <span>
@@ -45,6 +45,7 @@ function Name({ tenant }: { readonly tenant: Tenant }) {
       <small>
         <code>{id}</code>
       </small>
+      {plan !== null && <small>plan {plan}</small>}
       {requests_per_minute !== null && <small>{count(requests_per_minute)} requests/min</small>}
       {concurrent_requests !== null && <small>{count(concurrent_requests)} concurrent</small>}
     </span>

@@ -10,7 +10,7 @@ import { closeOverlay, offsetOf, openOverlay, optionIn, setQuery, useRoute } fro
 import { useSession } from '../session.ts';
 import type { Tenant } from '../shapes.ts';
 import { curl } from '../snippets.ts';
-import { GrantForm, TenantForm, TenantToggle } from './operator-forms.tsx';
+import { GrantForm, TenantForm, TenantToggle, usePlanNames } from './operator-forms.tsx';
 import { type TenantAction, TenantTable } from './operator-tenant-table.tsx';
 
 const tenantsPerPage = 100;
@@ -33,13 +33,15 @@ function useTenantPage() {
   const search = route.query.get('search') ?? '';
   const chosen = optionIn(orders, route.query.get('sort'), 'spend');
   const offset = offsetOf(route);
+  const plan = route.query.get('plan') ?? '';
   const { sort, order } = orders[chosen];
   const query = new URLSearchParams({ sort, order, offset: String(offset) });
   if (search !== '') query.set('search', search);
+  if (plan !== '') query.set('plan', plan);
   const path = `/admin/v1/tenants?${query}`;
   const loaded = useLoad(path, (signal) => requestData<Tenant[]>(path, { key, signal }));
   useInterval(pollMs, true, loaded.reload);
-  return { ...loaded, search, chosen, offset, isCreating: route.query.get('create') === '1' };
+  return { ...loaded, search, plan, chosen, offset, isCreating: route.query.get('create') === '1' };
 }
 
 interface OpenAction {
@@ -53,7 +55,7 @@ interface TenantSectionProps {
 
 export function TenantSection({ onChange }: TenantSectionProps) {
   const page = useTenantPage();
-  const { data, reload, search, chosen, offset, isCreating } = page;
+  const { data, reload, search, plan, chosen, offset, isCreating } = page;
   const [openAction, setOpenAction] = useState<OpenAction>();
   const done = () => {
     setOpenAction(undefined);
@@ -66,9 +68,11 @@ export function TenantSection({ onChange }: TenantSectionProps) {
       title="Tenants"
       actions={<AddButton text="Create a tenant" onClick={() => openOverlay({ create: '1' })} />}
     >
-      <Filters search={search} chosen={chosen} />
+      <Filters search={search} plan={plan} chosen={chosen} />
       <Loading loaded={page} text="Loading tenants…" />
-      {data?.length === 0 && <NoTenants isFirst={offset === 0} search={search} />}
+      {data?.length === 0 && (
+        <NoTenants isFirst={offset === 0} isFiltered={search !== '' || plan !== ''} />
+      )}
       {data && data.length > 0 && (
         <TenantTable
           tenants={data}
@@ -91,10 +95,12 @@ export function TenantSection({ onChange }: TenantSectionProps) {
 
 interface FiltersProps {
   readonly search: string;
+  readonly plan: string;
   readonly chosen: keyof typeof orders;
 }
 
-function Filters({ search, chosen }: FiltersProps) {
+function Filters({ search, plan, chosen }: FiltersProps) {
+  const plans = usePlanNames();
   return (
     <div class="toolbar">
       <TextField
@@ -104,6 +110,14 @@ function Filters({ search, chosen }: FiltersProps) {
         value={search}
         onValue={(text) => setQuery({ search: text, offset: null }, 'replace')}
       />
+      {(plans.length > 0 || plan !== '') && (
+        <SelectField
+          label="Plan"
+          value={plan}
+          onValue={(name) => setQuery({ plan: name, offset: null })}
+          options={[...new Set(['', ...plans, plan])].map((name) => [name, name || 'All'])}
+        />
+      )}
       <SelectField
         label="Sort by"
         value={chosen}
@@ -116,15 +130,15 @@ function Filters({ search, chosen }: FiltersProps) {
 
 interface NoTenantsProps {
   readonly isFirst: boolean;
-  readonly search: string;
+  readonly isFiltered: boolean;
 }
 
-function NoTenants({ isFirst, search }: NoTenantsProps) {
+function NoTenants({ isFirst, isFiltered }: NoTenantsProps) {
   if (!isFirst) return <Empty title="No more tenants" />;
-  if (search !== '') {
+  if (isFiltered) {
     return (
       <Empty title="No matching tenants">
-        <p>Try a shorter part of the name or ID.</p>
+        <p>Try a shorter part of the name or ID, or another plan.</p>
       </Empty>
     );
   }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
-import { desktop, openBrowser, Tab } from '../support/browser.ts';
+import { desktop, openBrowser, phone, Tab } from '../support/browser.ts';
 import { chatAnswer, startFakeUpstream } from '../support/fake-upstream.ts';
 import { type Gateway, startGateway } from '../support/gateway.ts';
 
@@ -13,7 +13,9 @@ let browser: Browser;
 beforeAll(async () => {
   upstream.script('chat-1', chatAnswer('Hello!', { usage: { prompt: 10, completion: 2 } }));
   gateway = await startGateway({
-    upstreams: { locked: { url: upstream.url, models: { 'locked/chat': { prompt: '1' } } } },
+    upstreams: {
+      locked: { url: upstream.url, models: { 'locked/chat': { prompt: '1' }, 'locked/other': {} } },
+    },
   });
   browser = await openBrowser();
 }, timeoutMs);
@@ -75,17 +77,86 @@ test(
       .waitFor();
     const messages = [{ role: 'user', content: 'Hi' }];
     expect((await gateway.chat({ model: 'acme/chat', messages })).status).toBe(200);
-    await gateway.admin('PUT', '/admin/v1/aliases/team/fast', { models: ['acme/chat'] });
-    await page.getByRole('button', { name: 'Aliases', exact: true }).click();
-    await page.getByRole('button', { name: 'Edit team/fast' }).click();
-    await json.fill('{"models": [{"model": "locked/chat", "weight": 7}]}');
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('locked/chat (weight 7)').waitFor();
-    await page.getByRole('button', { name: 'Models', exact: true }).click();
     await page.getByRole('button', { name: 'Delete acme/chat' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('acme/chat').first().waitFor({ state: 'detached' });
     expect(tab.problems.filter((problem) => !problem.includes('400'))).toEqual([]);
+  },
+  timeoutMs,
+);
+
+test(
+  'an operator gives an alias weights and conditions, and goes back to an earlier version',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'light', size: phone });
+    const { page } = tab;
+    await gateway.admin('PUT', '/admin/v1/aliases/team/fast', { models: ['locked/chat'] });
+    await tab.signIn(gateway.url, gateway.keys.admin, '/configuration?kind=aliases');
+    await page.getByRole('button', { name: 'Edit team/fast' }).click();
+    await page.getByLabel('Weight').fill('3');
+    await page.getByRole('button', { name: 'Add a model' }).click();
+    const second = page.getByRole('group', { name: 'Model 2' });
+    await second.getByLabel('Model', { exact: true }).fill('locked/other');
+    await second.getByLabel('Weight').fill('1');
+    await second.getByText('Only for some requests').click();
+    await second.getByLabel('Share of requests (%)').fill('0.05');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('locked/other · 25% · if percent').waitFor();
+    await page.getByRole('button', { name: 'Edit team/fast' }).click();
+    await page.getByText('Versions').click();
+    await page.getByRole('button', { name: 'Go back to this version' }).click();
+    await page.getByRole('button', { name: 'Restore', exact: true }).click();
+    await page.getByText('locked/other · 25%').waitFor({ state: 'detached' });
+    const restored = await gateway.admin('GET', '/admin/v1/aliases/team/fast');
+    expect(restored.body.data).toMatchObject({ config: { models: ['locked/chat'] } });
+    expect(tab.problems).toEqual([]);
+  },
+  timeoutMs,
+);
+
+test(
+  'an operator schedules a price, cancels it, and gives a tenant a plan',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'dark', size: phone });
+    const { page } = tab;
+    await tab.signIn(gateway.url, gateway.keys.admin, '/prices?price=locked/chat@locked');
+    await page.getByRole('button', { name: 'Change the price' }).click();
+    await page.getByLabel('Starts at (UTC)').fill('2099-01-01T00:00');
+    const input = page.getByLabel('Input, per million tokens ($)', { exact: true });
+    await input.fill('0,5');
+    await page.getByRole('button', { name: 'Schedule' }).click();
+    await page.getByText('Enter dollars with a decimal point').waitFor();
+    expect(await tab.accessibilityViolations()).toEqual([]);
+    expect(await tab.horizontalOverflow()).toBe(0);
+    await input.fill('0.123456789');
+    await page.getByRole('button', { name: 'Schedule' }).click();
+    await page.getByText('From 01 Jan 2099').waitFor();
+    const listed = await gateway.admin('GET', '/admin/v1/prices');
+    const [, scheduled] = listed.body.data as { state: string; pricing: object }[];
+    expect(scheduled).toMatchObject({ state: 'scheduled', pricing: { prompt: '0.123456789' } });
+    await page.getByRole('button', { name: 'Cancel this change' }).click();
+    await page.getByRole('button', { name: 'Cancel the change' }).click();
+    await page.getByText('From 01 Jan 2099').waitFor({ state: 'detached' });
+
+    await page.goto(`${gateway.url}/dashboard/configuration?kind=plans&edit=+`);
+    await page.getByLabel('Name', { exact: true }).fill('reseller');
+    await page.getByLabel('Margin (%)').fill('-2.05');
+    await page.getByLabel('Per request ($)').fill('0.001');
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByText('−2.05%, and surcharges').waitFor();
+    await page.getByRole('button', { name: 'Edit reseller' }).click();
+    await page.getByLabel('Give it to (tenant ID)').fill('default');
+    await page.getByRole('button', { name: 'Assign' }).click();
+    await page.getByRole('button', { name: 'Remove the plan from Default' }).waitFor();
+    const plan = await gateway.admin('GET', '/admin/v1/plans/reseller');
+    expect(plan.body.data).toMatchObject({
+      config: { factor_basis_points: 9_795, surcharge: { request: '0.001' } },
+    });
+    const tenants = await gateway.admin('GET', '/admin/v1/tenants?plan=reseller');
+    expect(tenants.body.data).toMatchObject([{ id: 'default', plan: 'reseller' }]);
+    const others = await gateway.admin('GET', '/admin/v1/tenants?plan=other');
+    expect(others.body.data).toEqual([]);
+    expect(tab.problems).toEqual([]);
   },
   timeoutMs,
 );
@@ -99,20 +170,28 @@ test(
     const created = { dialect: 'openai', base_url: upstream.url, api_key: 'sk-shared-5678' };
     await gateway.admin('PUT', path, created);
     await tab.signIn(gateway.url, gateway.keys.admin, '/configuration?edit=shared');
-    const wait = page.getByLabel('First byte within (ms)');
-    await wait.fill('1000');
+    const field = page.getByLabel('First byte within (ms)');
+    const save = page.getByRole('button', { name: 'Save', exact: true });
+    await field.fill('1000');
+    await gateway.admin('PATCH', path, { idle_timeout_ms: 4000 });
+    await save.click();
+    await page.getByText('has changed this').waitFor();
+    await page.getByRole('list', { name: 'Their changes' }).getByText('4000').waitFor();
+    await page.getByRole('list', { name: 'Your changes' }).getByText('1000').waitFor();
+    await page.getByRole('button', { name: 'Add my changes to theirs' }).click();
     await gateway.admin('PATCH', path, { timeout_ms: 2000 });
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('was changed by admin meanwhile').waitFor();
-    await page.getByText('Discard my changes and load the current version').click();
-    await page.locator('dialog input[type=number]').first().waitFor();
-    await page.getByText('was changed by admin meanwhile').waitFor({ state: 'detached' });
-    expect(await wait.inputValue()).toBe('2000');
-    await wait.fill('3000');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save.click();
+    await page.getByRole('list', { name: 'Their changes' }).getByText('2000').waitFor();
+    expect(await field.inputValue()).toBe('1000');
+    await page.getByRole('button', { name: 'Discard mine' }).click();
+    expect(await field.inputValue()).toBe('2000');
+    await field.fill('3000');
+    await save.click();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     const { body } = await gateway.admin('GET', path);
-    expect(body.data).toMatchObject({ config: { timeout_ms: 3000, api_key: '•••5678' } });
+    expect(body.data).toMatchObject({
+      config: { timeout_ms: 3000, idle_timeout_ms: 4000, api_key: '•••5678' },
+    });
   },
   timeoutMs,
 );
@@ -143,15 +222,20 @@ test(
     expect((await gateway.admin('GET', path)).body.data).toMatchObject({ value: 500 });
 
     await page.getByRole('link', { name: 'Explain a route' }).click();
-    const body = page.getByLabel('Request body');
-    await body.fill((await body.inputValue()).replace('""', '"locked/chat"'));
+    await page.getByLabel('Model or alias').fill('locked/chat');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
-    await page.getByRole('table', { name: 'Plan' }).getByText('locked/chat').waitFor();
+    await page.getByRole('list', { name: 'Plan' }).getByText('locked/chat').waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await tab.signIn(gateway.url, gateway.keys.api, '/explain?model=locked/chat');
     await page.getByRole('button', { name: 'Explain', exact: true }).click();
-    await page.getByRole('table', { name: 'Plan' }).getByText('locked').first().waitFor();
+    await page.getByRole('list', { name: 'Plan' }).getByText('locked').first().waitFor();
     expect(await tab.accessibilityViolations()).toEqual([]);
+    const menu = await page.locator('#navigation a').allInnerTexts();
+    expect(menu).toContain('Explain a route');
+    for (const operatorPage of ['Operator', 'Configuration', 'Prices', 'Audit log'])
+      expect(menu).not.toContain(operatorPage);
+    await page.goto(`${gateway.url}/dashboard/prices`);
+    await page.getByText("Your key can't open this page").waitFor();
     expect(tab.problems).toEqual([]);
   },
   timeoutMs,

@@ -233,7 +233,7 @@ describe('access', () => {
       await tab.signIn(gateway.url, gateway.keys.admin);
       await page.getByRole('heading', { level: 1, name: 'Operator' }).waitFor();
       expect(await menuOf(tab)).toEqual([
-        ...['Operator', 'Configuration', 'Audit log', 'Explain a route'],
+        ...['Operator', 'Configuration', 'Prices', 'Audit log', 'Explain a route'],
       ]);
       await page.getByRole('button', { name: 'Create a tenant' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill('Acme Ltd');
