@@ -195,7 +195,7 @@ function controlRoutes(deps: RouteDeps): Route[] {
         const provider = config.providers.get(name);
         return provider && testProvider(provider, providerTestMs);
       },
-      isCallable: (id) => catalog.callable().some((model) => model.id === id),
+      isCallable: (id) => catalog.offers(id).length > 0,
     }),
     ...auditRoutes(store.auditLog),
   ];

@@ -58,6 +58,6 @@ export type AliasConfig = Static<typeof aliasSchema>;
 
 /**
  * Any name that a request can have, because clients have fixed names for their models. A final `*`
- * stands for any text.
+ * stands for any text. Postgres can't store a null character.
  */
-export const aliasNamePattern = '^[^\\s*]{1,199}\\*?$';
+export const aliasNamePattern = '^[^\\s*\\x00-\\x1f\\x7f]{1,199}\\*?$';

@@ -48,16 +48,14 @@ export interface ConfigKind {
   complete(name: string, document: JsonObject): JsonObject;
   /** Returns the objects that a file has. Their documents may be invalid. */
   objectsIn(file: JsonObject): Documents;
-  /** Adds an object to the data of a file. Returns the new data and the object's path in it. */
-  addTo(file: JsonObject, name: string, document: JsonObject): Added;
+  /** Adds an object to the data of a file, whose sections are changed. Returns its path. */
+  addTo(file: FileData, name: string, document: JsonObject): string;
   /** Returns the objects that neither a file nor the store has to name. */
   builtIn(config: Config): Documents;
 }
 
-export interface Added {
-  readonly file: JsonObject;
-  readonly path: string;
-}
+/** The data of a file. Its sections belong to nobody else. */
+export type FileData = Record<string, unknown>;
 
 const providerName = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
@@ -84,10 +82,7 @@ const provider: ConfigKind = {
   },
   complete: (_, document) => document,
   objectsIn: ({ providers }) => new Map(entriesOf(providers)),
-  addTo: (file, name, document) => ({
-    file: { ...file, providers: { ...fieldsOf(file.providers), [name]: document } },
-    path: `providers.${name}`,
-  }),
+  addTo: (file, name, document) => addNamed(file, 'providers', name, document),
   builtIn: ({ providers }) =>
     new Map(
       builtinCatalog.providers
@@ -110,10 +105,7 @@ const model: ConfigKind = {
   complete: (id, document) => ({ id, ...document }),
   objectsIn: ({ models }) =>
     new Map(objectsIn(models).map((document) => [String(document.id), document])),
-  addTo: (file, _, document) => {
-    const models = Array.isArray(file.models) ? file.models : [];
-    return { file: { ...file, models: [...models, document] }, path: `models[${models.length}]` };
-  },
+  addTo: (file, _, document) => addItem(file, 'models', document),
   builtIn: ({ models }) => {
     const ids = new Set(models.filter(({ isBuiltIn }) => isBuiltIn).map(({ id }) => id));
     return new Map(
@@ -147,9 +139,9 @@ const setting: ConfigKind = {
     ),
   addTo: (file, name, { value }) => {
     const { path: [section = '', field] = [] } = settings.get(name) ?? {};
-    if (field === undefined) return { file: { ...file, [section]: value }, path: section };
-    const fields = { ...fieldsOf(file[section]), [field]: value };
-    return { file: { ...file, [section]: fields }, path: name };
+    if (field !== undefined) return addNamed(file, section, field, value);
+    file[section] = value;
+    return section;
   },
   builtIn: (config) =>
     new Map([...settings].map(([name, { read }]) => [name, { value: read(config) }])),
@@ -161,15 +153,13 @@ const alias: ConfigKind = {
   pathParameter: ':name{.+}',
   schemaOf: (name) => (new RegExp(aliasNamePattern).test(name) ? aliasSchema : undefined),
   nameProblem: () =>
-    'The name of an alias must be 1 to 199 characters without spaces, and "*" only at the end.',
+    'The name of an alias must be 1 to 199 characters without spaces and control characters, and ' +
+    '"*" only at the end.',
   secrets: [],
   destinationOf: () => '',
   complete: (_, document) => document,
   objectsIn: ({ aliases }) => new Map(entriesOf(aliases)),
-  addTo: (file, name, document) => ({
-    file: { ...file, aliases: { ...fieldsOf(file.aliases), [name]: document } },
-    path: `aliases.${name}`,
-  }),
+  addTo: (file, name, document) => addNamed(file, 'aliases', name, document),
   builtIn: () => new Map(),
 };
 
@@ -199,10 +189,7 @@ const price: ConfigKind = {
   complete: (name, document) => ({ ...readPriceName(name), ...document }),
   objectsIn: ({ prices }) =>
     new Map(objectsIn(prices).map((document) => [priceName(document), document])),
-  addTo: (file, _, document) => {
-    const prices = Array.isArray(file.prices) ? file.prices : [];
-    return { file: { ...file, prices: [...prices, document] }, path: `prices[${prices.length}]` };
-  },
+  addTo: (file, _, document) => addItem(file, 'prices', document),
   builtIn: () => new Map(),
 };
 
@@ -218,10 +205,7 @@ const plan: ConfigKind = {
   destinationOf: () => '',
   complete: (_, document) => document,
   objectsIn: ({ plans }) => new Map(entriesOf(plans)),
-  addTo: (file, name, document) => ({
-    file: { ...file, plans: { ...fieldsOf(file.plans), [name]: document } },
-    path: `plans.${name}`,
-  }),
+  addTo: (file, name, document) => addNamed(file, 'plans', name, document),
   builtIn: () => new Map(),
 };
 
@@ -239,6 +223,23 @@ export const kindNames = Object.keys(configKinds) as readonly KindName[];
 
 export function isKindName(name: string): name is KindName {
   return Object.hasOwn(configKinds, name);
+}
+
+function addNamed(file: FileData, section: string, name: string, value: unknown): string {
+  const fields = fieldsOf(file[section]);
+  file[section] = fields;
+  // An assignment to the name `__proto__` adds no field.
+  Object.defineProperty(fields, name, {
+    ...{ value, enumerable: true, configurable: true, writable: true },
+  });
+  return `${section}.${name}`;
+}
+
+function addItem(file: FileData, section: string, document: JsonObject): string {
+  const items: unknown = file[section];
+  const list: unknown[] = Array.isArray(items) ? items : [];
+  file[section] = list;
+  return `${section}[${list.push(document) - 1}]`;
 }
 
 function entriesOf(section: unknown): [string, JsonObject][] {

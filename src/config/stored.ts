@@ -1,6 +1,6 @@
-import type { JsonObject } from '../core/json.ts';
+import { isObject, type JsonObject } from '../core/json.ts';
 import type { Config, StoredDocument } from './config.ts';
-import { configKinds, isKindName, kindNames } from './kinds.ts';
+import { configKinds, type FileData, isKindName, kindNames } from './kinds.ts';
 import type { ConfigProblem } from './problems.ts';
 import { maskSecrets } from './secret-fields.ts';
 
@@ -12,16 +12,14 @@ export interface MergedFile {
 
 /** Adds stored objects to the data of a file. Objects with a name that the file has are ignored. */
 export function withStoredObjects(file: JsonObject, stored: readonly StoredDocument[]): MergedFile {
-  let data = file;
+  const data = withOwnSections(file);
   const paths: { readonly path: string; readonly object: StoredDocument }[] = [];
   for (const kind of kindNames) {
     const { objectsIn, addTo } = configKinds[kind];
     const inFile = objectsIn(file);
     for (const object of stored) {
       if (object.kind !== kind || inFile.has(object.name)) continue;
-      const added = addTo(data, object.name, object.document);
-      data = added.file;
-      paths.push({ path: added.path, object });
+      paths.push({ path: addTo(data, object.name, object.document), object });
     }
   }
   return {
@@ -36,6 +34,15 @@ export function withStoredObjects(file: JsonObject, stored: readonly StoredDocum
         : problem;
     },
   };
+}
+
+/** Thousands of objects are added, so the sections are copied only once. */
+function withOwnSections(file: JsonObject): FileData {
+  const sections = Object.entries(file).map(([name, section]) => {
+    if (Array.isArray(section)) return [name, [...section]];
+    return [name, isObject(section) ? { ...section } : section];
+  });
+  return Object.fromEntries(sections);
 }
 
 /** Returns the problem of a stored object, whose path is in its own document. */

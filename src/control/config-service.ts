@@ -212,18 +212,19 @@ interface Branches {
 
 /** Applies a JSON merge patch (RFC 7396), except that null is stored where the schema allows it. */
 function withPatch(document: JsonObject, patch: JsonObject, schema: Branches = {}): JsonObject {
-  const result: JsonObject = { ...document };
+  // A map, because an assignment to `__proto__` would add fields that no check sees.
+  const result = new Map(Object.entries(document));
   for (const [field, value] of Object.entries(patch)) {
-    const before = result[field];
+    const before = result.get(field);
     const rule = schema.properties?.[field];
     const branches = rule?.anyOf ?? [];
     const isNullable = branches.some(({ type }) => type === 'null');
     const section = branches.find(({ properties }) => properties) ?? rule;
-    if (isObject(before) && isObject(value)) result[field] = withPatch(before, value, section);
-    else if (value === null && !isNullable) delete result[field];
-    else result[field] = value;
+    if (isObject(before) && isObject(value)) result.set(field, withPatch(before, value, section));
+    else if (value === null && !isNullable) result.delete(field);
+    else result.set(field, value);
   }
-  return result;
+  return Object.fromEntries(result);
 }
 
 /** Returns all objects of a kind. The file comes before the store, and both before the catalog. */

@@ -1,4 +1,4 @@
-import { configKinds, type KindName, kindNames } from '../config/kinds.ts';
+import { configKinds, type FileData, type KindName, kindNames } from '../config/kinds.ts';
 import { secretsIn, valueAt, withValueAt } from '../config/secret-fields.ts';
 import { settings } from '../config/settings.ts';
 import { invalidRequest } from '../core/errors.ts';
@@ -30,16 +30,18 @@ export async function exportConfig(
   const { objects } = await deps.store.read();
   const vault = withSecrets ? await deps.vault() : undefined;
   const variables = new Set<string>();
-  return objects.reduce<JsonObject>((file, object) => {
+  const file: FileData = {};
+  for (const object of objects) {
     const kind = kindNames.find((name) => name === object.kind);
-    if (!kind) return file;
+    if (!kind) continue;
     const opened = vault ? vault.open(object) : undefined;
     if (opened?.problem !== undefined) {
       throw invalidRequest(`The ${kind} "${object.name}" ${opened.problem}.`);
     }
     const document = opened?.document ?? withPlaceholders(kind, object, variables);
-    return configKinds[kind].addTo(file, object.name, document).file;
-  }, {});
+    configKinds[kind].addTo(file, object.name, document);
+  }
+  return file;
 }
 
 /** Replaces each secret by a reference to a variable that isn't in `variables` yet, and adds it. */

@@ -95,7 +95,14 @@ test.each<[string, object, number, string | null, string]>([
     '/aliases/two%20words',
     { models: ['acme/a'] },
     ...([400, 'name'] as const),
-    'The name of an alias must be 1 to 199 characters without spaces, and "*" only at the end.',
+    'The name of an alias must be 1 to 199 characters without spaces and control characters, and ' +
+      '"*" only at the end.',
+  ],
+  [
+    '/aliases/null%00character',
+    { models: ['acme/a'] },
+    ...([400, 'name'] as const),
+    expect.stringContaining('without spaces and control characters') as unknown as string,
   ],
   [
     '/aliases/locked',

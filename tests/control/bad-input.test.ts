@@ -147,6 +147,8 @@ describe.each(kindNames.map((kind) => [configKinds[kind].plural, kind] as const)
       for (const method of ['PUT', 'PATCH']) {
         const unknown = await rejection(method, path, { ...complete, colour: 'red' });
         expect([unknown.status, unknown.error.param]).toEqual([400, 'colour']);
+        const prototype = await rejection(method, path, '{"__proto__": {"colour": "red"}}');
+        expect(prototype.status).toBe(400);
         for (const [field, rule] of fields) {
           const body = { ...complete, [field]: invalidFor(rule) };
           const { status, error } = await rejection(method, path, body);
