@@ -33,8 +33,8 @@ const details = JSON.stringify({
 interface EngineSql {
   /** Returns a table `series (n)` with the numbers of a range. */
   series(first: number, last: number): string;
-  /** Returns a request ID whose position in the index looks random. */
-  idOf(n: string): string;
+  /** Returns a request ID that starts with its time, like those of the gateway. */
+  idOf(n: string, time: string): string;
   readonly hash: string;
 }
 
@@ -43,44 +43,45 @@ const sqlite: EngineSql = {
     `(with recursive series (n) as (
       select ${first} union all select n + 1 from series where n < ${last}
     ) select n from series) series`,
-  idOf: (n) => `unhex(printf('%016x%016x', ${n} * 2654435761 % 4294967296, ${n}))`,
+  idOf: (n, time) => `unhex(printf('%08x%08x%016x',
+    ${time} / 1000, ${n} * 2654435761 % 4294967296, ${n}))`,
   hash: 'zeroblob(32)',
 };
 
 const postgres: EngineSql = {
   series: (first, last) => `generate_series(${first}::bigint, ${last}::bigint) as series (n)`,
-  idOf: (n) => `decode(lpad(to_hex(${n} * 2654435761 % 4294967296), 16, '0')
-    || lpad(to_hex(${n}), 16, '0'), 'hex')`,
+  idOf: (n, time) => `decode(lpad(to_hex(${time} / 1000), 8, '0')
+    || lpad(to_hex(${n} * 2654435761 % 4294967296), 8, '0') || lpad(to_hex(${n}), 16, '0'), 'hex')`,
   hash: "decode(repeat('00', 32), 'hex')",
 };
 
-/** Yields the statements in order. Rows and entries are numbered in the order of their times. */
-function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<string> {
-  const entries = Math.ceil(rows / rowsPerEntry);
+/** What the statements of an engine have in common. Rows and entries are numbered by time. */
+function fillingOf(sql: EngineSql, { rows, from, until }: Filling) {
   const perRow = (until - from) / rows;
-  const arrival = (n: string) => `${from} + cast((${n} - 1) * ${perRow} as bigint)`;
   const daily = Math.floor(rows / ((until - from) / dayMs));
-  const account = "(select id from accounts where owner = 'tenant:default')";
-  const first = '(select max(id) from ledger_entries)';
-  yield `insert into api_keys (id, tenant_id, kind, label, name, secret_hash, disabled,
-      created_at, updated_at)
-    select '${rareKey}', 'default', 'routing', '', 'rare', ${sql.hash}, 0, 0, 0`;
-  yield `create table filling as select ${first} as entry, ${account} as account,
-    (select balance from accounts where owner = 'tenant:default') as balance,
-    (select min(id) from api_keys where kind = 'routing' and id <> '${rareKey}') as key_id`;
-  for (let index = 1; index <= entries; index += rowsPerChunk) {
-    yield `insert into ledger_entries (account_id, kind, amount, balance_after, note, created_at)
+  const arrival = (n: string) => `${from} + cast(floor((${n} - 1) * ${perRow}) as bigint)`;
+  return {
+    entries: Math.ceil(rows / rowsPerEntry),
+    /** The number of the first row at or after a time, or a little less. */
+    firstAt: (time: number) => Math.max(1, Math.floor((time - from) / perRow) - 1),
+    arrival,
+    insertEntries: (first: number, last: number) => `insert into ledger_entries
+        (account_id, kind, amount, balance_after, note, created_at)
       select account, 'charge', ${-rowsPerEntry * chargePerRow},
         balance - n * ${rowsPerEntry * chargePerRow}, '',
         ${arrival(`(n * ${rowsPerEntry})`)} + 1000
-      from ${sql.series(index, Math.min(entries, index + rowsPerChunk - 1))}, filling order by n`;
-  }
-  for (let index = 1; index <= rows; index += rowsPerChunk) {
-    yield `insert into request_log (request_id, tenant_id, key_id, requested_model, provider,
+      from ${sql.series(first, last)}, filling order by n`,
+    insertRows: (
+      table: string,
+      first: number,
+      last: number,
+      where = 'true',
+    ) => `insert into ${table}
+        (id, request_id, tenant_id, key_id, requested_model, provider,
         status, traffic_mode, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
         reasoning_tokens, model_charge, byok_platform_fee, managed_tool_fee, agent_runtime_fee,
         written_off, searches, duration_ms, details, entry_id, created_at)
-      select ${sql.idOf('n')}, 'default',
+      select n, ${sql.idOf('n', arrival('n'))}, 'default',
         case when n % ${daily} = ${Math.floor(daily / 2)} then '${rareKey}'
           when n % 3 = 0 then key_id else 'key_other' || (n % 7) end,
         'acme/chat-' || (n % 5), 'acme',
@@ -88,15 +89,49 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
         100 + n % 900, 0, 0, n % 400, 0, ${chargePerRow}, 0, 0, 0, 0, 0,
         300 + n % 4000, '${details}', entry + (n + ${rowsPerEntry - 1}) / ${rowsPerEntry},
         ${arrival('n')}
-      from ${sql.series(index, Math.min(rows, index + rowsPerChunk - 1))}, filling order by n`;
-  }
+      from ${sql.series(first, last)}, filling where ${where}`,
+  };
+}
+
+const account = "(select id from accounts where owner = 'tenant:default')";
+
+const prepare = (sql: EngineSql) => [
+  `insert into api_keys (id, tenant_id, kind, label, name, secret_hash, disabled,
+      created_at, updated_at)
+    select '${rareKey}', 'default', 'routing', '', 'rare', ${sql.hash}, 0, 0, 0`,
+  `create table filling as select (select max(id) from ledger_entries) as entry,
+    ${account} as account,
+    (select balance from accounts where owner = 'tenant:default') as balance,
+    (select min(id) from api_keys where kind = 'routing' and id <> '${rareKey}') as key_id`,
+];
+
+const finish = (entries: number) => [
+  `update accounts set balance = balance - ${entries * rowsPerEntry * chargePerRow},
+    spent = spent + ${entries * rowsPerEntry * chargePerRow} where owner = 'tenant:default'`,
+  'drop table filling',
+];
+
+/** Returns pairs of the first and the last number of each chunk. */
+function chunks(count: number): [number, number][] {
+  return Array.from({ length: Math.ceil(count / rowsPerChunk) }, (_, index) => [
+    index * rowsPerChunk + 1,
+    Math.min(count, (index + 1) * rowsPerChunk),
+  ]);
+}
+
+/** Returns a statement for the sums of each day. */
+function sums({ from, until }: Filling): string[] {
+  const days = Array.from(
+    { length: Math.ceil(until / dayMs) - Math.floor(from / dayMs) },
+    (_, index) => Math.floor(from / dayMs) + index,
+  );
   const buckets = [
     ['usage_daily', dayMs],
     ['usage_hourly', hourMs],
   ] as const;
-  for (let day = Math.floor(from / dayMs); day * dayMs < until; day += 1) {
-    for (const [table, bucketMs] of buckets) {
-      yield `insert into ${table}
+  return days.flatMap((day) =>
+    buckets.map(
+      ([table, bucketMs]) => `insert into ${table}
         select tenant_id, created_at / ${bucketMs}, key_id, requested_model, provider,
           traffic_mode, count(*), sum(case when status = 'error' then 1 else 0 end),
           sum(input_tokens), sum(output_tokens), sum(model_charge), 0, 0, 0, 0, 0,
@@ -104,13 +139,9 @@ function* statements(sql: EngineSql, { rows, from, until }: Filling): Generator<
         from request_log
         where tenant_id = 'default'
           and created_at >= ${day * dayMs} and created_at < ${(day + 1) * dayMs}
-        group by 1, 2, 3, 4, 5, 6`;
-    }
-  }
-  const spent = entries * rowsPerEntry * chargePerRow;
-  yield `update accounts set balance = balance - ${spent}, spent = spent + ${spent}
-    where owner = 'tenant:default'`;
-  yield 'drop table filling';
+        group by 1, 2, 3, 4, 5, 6`,
+    ),
+  );
 }
 
 /** Runs the statements on SQLite. Calls `onStep` with the progress from 0 to 1. */
@@ -122,7 +153,14 @@ export async function fillSqlite(
   const database = new Database(file);
   database.run('pragma synchronous = off');
   database.run('pragma cache_size = -200000');
-  const steps = [...statements(sqlite, filling)];
+  const { entries, insertEntries, insertRows } = fillingOf(sqlite, filling);
+  const steps = [
+    ...prepare(sqlite),
+    ...chunks(entries).map(([first, last]) => insertEntries(first, last)),
+    ...chunks(filling.rows).map(([first, last]) => insertRows('request_log', first, last)),
+    ...sums(filling),
+    ...finish(entries),
+  ];
   for (const [index, statement] of steps.entries()) {
     database.run(statement);
     onStep((index + 1) / steps.length);
@@ -130,50 +168,62 @@ export async function fillSqlite(
   database.close();
 }
 
-/** Statements that may run at the same time as others of their kind. */
-const parallelKind = /^insert into (?:request_log|usage_daily|usage_hourly)\b/;
-const connectionsMax = 8;
+const connectionsMax = 16;
+const daysPerPartition = 7;
 
 /**
- * Runs the statements on Postgres, several at a time. The indexes of the log are built afterward,
- * which takes a fraction of the time.
+ * Fills Postgres on several connections: a partition each, with its indexes built afterward, which
+ * takes a fraction of the time.
  */
 export async function fillPostgres(url: string, filling: Filling): Promise<void> {
   const pool = new pg.Pool({ connectionString: url, max: connectionsMax });
-  const runAll = async (texts: readonly string[]) => {
-    await Promise.all(texts.map((text) => pool.query(text)));
-  };
-  const { rows: indexes } = await pool.query<{ name: string; definition: string; text: string }>(
-    `select indexrelid::regclass as name, pg_get_indexdef(indexrelid) as definition,
-      pg_get_constraintdef(pg_constraint.oid) as text
-    from pg_index left join pg_constraint on conindid = indexrelid and contype in ('p', 'u')
-    where indrelid = 'request_log'::regclass`,
+  const runEach = (texts: readonly string[]) => Promise.all(texts.map((text) => pool.query(text)));
+  const { entries, insertEntries } = fillingOf(postgres, filling);
+  for (const text of prepare(postgres)) await pool.query(text);
+  for (const [first, last] of chunks(entries)) await pool.query(insertEntries(first, last));
+  // Of the gateway, empty.
+  const { rows } = await pool.query<{ drop: string }>(
+    `select 'drop table ' || inhrelid::regclass as drop from pg_inherits
+    where inhparent = 'request_log'::regclass and inhrelid <> 'request_log_default'::regclass`,
   );
-  const change = (text: string) => `alter table request_log ${text}`;
-  for (const { name, text } of indexes) {
-    await pool.query(text ? change(`drop constraint ${name}`) : `drop index ${name}`);
-  }
-  const together: string[] = [];
-  const finish = async () => runAll(together.splice(0));
-  let kind = '';
-  let isIndexed = false;
-  for (const statement of statements(postgres, filling)) {
-    const [nextKind = ''] = parallelKind.exec(statement) ?? [];
-    if (nextKind !== kind || nextKind === '') await finish();
-    if (kind.endsWith('request_log') && nextKind !== kind) {
-      await runAll(indexes.filter(({ text }) => !text).map(({ definition }) => definition));
-      for (const { name, text } of indexes)
-        if (text) await pool.query(change(`add constraint ${name} ${text}`));
-      await pool.query('vacuum analyze request_log');
-      isIndexed = true;
-    }
-    kind = nextKind;
-    together.push(statement);
-    if (kind === '') await finish();
-  }
-  await finish();
-  if (!isIndexed) throw new Error('The indexes of the log are missing.');
+  for (const { drop } of rows) await pool.query(drop);
+  const spanMs = daysPerPartition * dayMs;
+  const starts = Array.from(
+    { length: Math.ceil((filling.until - filling.from) / spanMs) },
+    (_, index) => filling.from + index * spanMs,
+  );
+  await Promise.all(starts.map((from) => fillPartition(pool, filling, from, from + spanMs)));
+  await pool.query(`alter table request_log alter column id restart with ${filling.rows + 1}`);
+  await runEach(sums(filling));
+  for (const text of finish(entries)) await pool.query(text);
   // On a server that runs for longer, autovacuum does this.
   await pool.query('vacuum analyze');
   await pool.end();
+}
+
+async function fillPartition(
+  pool: pg.Pool,
+  filling: Filling,
+  from: number,
+  until: number,
+): Promise<void> {
+  const name = `request_log_from_${new Date(from).toISOString().slice(0, 10).replaceAll('-', '')}`;
+  const { arrival, firstAt, insertRows } = fillingOf(postgres, filling);
+  const isIn = (time: string) => `${time} >= ${from} and ${time} < ${until}`;
+  await pool.query(`create table ${name} (like request_log including defaults including constraints,
+    constraint ${name}_is_in check (${isIn('created_at')}))`);
+  const last = Math.min(filling.rows, firstAt(until) + 2);
+  await pool.query(insertRows(name, firstAt(from), last, isIn(arrival('n'))));
+  await pool.query(`create unique index on ${name} (request_id)`);
+  const { rows } = await pool.query<{ definition: string }>(
+    `select pg_get_indexdef(indexrelid) as definition from pg_index
+    where indrelid = 'request_log'::regclass`,
+  );
+  for (const { definition } of rows) {
+    const columns = definition.slice(definition.indexOf(' USING '));
+    await pool.query(`create index on ${name}${columns}`);
+  }
+  await pool.query(
+    `alter table request_log attach partition ${name} for values from (${from}) to (${until})`,
+  );
 }

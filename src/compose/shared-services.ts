@@ -32,6 +32,7 @@ import { ProviderKeys } from '../route/provider-keys.ts';
 import { configurationScope } from '../store/changes.ts';
 import { checkStores } from '../store/check-stores.ts';
 import { StoreClock, withStoreClock } from '../store/clock.ts';
+import { LogPartitioning } from '../store/log-partitioning.ts';
 import type { Store } from '../store/open.ts';
 import { RedisCacheStore } from '../store/redis/cache-store.ts';
 import { countScripts, RedisCounts } from '../store/redis/counts.ts';
@@ -206,10 +207,18 @@ function createRetention(
   { now }: StoreClock,
 ): LogRetention | undefined {
   const [{ keepDays }, auditKeepDays] = [config.logs, config.audit.keepDays];
-  if (keepDays === null && auditKeepDays === null) return undefined;
+  const { logPartitions: partitions } = store.database;
+  if (keepDays === null && auditKeepDays === null && !partitions) return undefined;
+  const partitioning =
+    partitions &&
+    new LogPartitioning({
+      ...{ partitions, keepDays, now },
+      onPartitioned: () => log.info('logs_partitioned', {}),
+      onFailure: (reason) => log.warn('log_partitioning_failed', { reason }),
+    });
   return new LogRetention({
     database: store.database,
-    ...{ keepDays, auditKeepDays, now },
+    ...{ partitioning, keepDays, auditKeepDays, now },
     onDone: (rows) => log.info('logs_removed', { rows, older_than_days: keepDays ?? 0 }),
     onFailure: (error) => log.error('log_retention_failed', { reason: reason(error) }),
   });

@@ -9,6 +9,7 @@ import {
 } from 'kysely';
 import type { Batch, Booked } from '../money/ledger.ts';
 import { feeNames } from '../money/price/fee-kinds.ts';
+import type { Period } from '../records/period.ts';
 import type { Schema } from './schema.ts';
 
 export type Engine = 'sqlite' | 'postgres';
@@ -33,6 +34,32 @@ export interface Database extends ReadOnlyDatabase {
   readonly write: Kysely<Schema>;
   /** Commits a batch of settlements in one transaction; on SQLite in the writer's thread. */
   commitBatch(batch: Batch): Promise<readonly Booked[]>;
+  /** Only on Postgres. */
+  readonly logPartitions?: LogPartitions;
+}
+
+/** A part of the request log for a period, in a table of its own. */
+export interface LogPartition extends Period {
+  readonly name: string;
+  /** Contains the requests that no other partition is for. */
+  readonly isDefault: boolean;
+  /** Whether this user may remove it. */
+  readonly isOwned: boolean;
+}
+
+/** The partitions of the request log. */
+export interface LogPartitions {
+  /** Returns them by time, or undefined if the log isn't partitioned yet. */
+  list(): Promise<readonly LogPartition[] | undefined>;
+  /**
+   * Partitions the log if it isn't partitioned yet, and creates partitions ahead of time. Returns
+   * true if the log is partitioned only now.
+   */
+  prepare(now: () => number, keepDays: number | null): Promise<boolean>;
+  /** Removes the partitions whose requests and charges are all older. Returns their rows. */
+  removeBefore(time: number): Promise<number>;
+  /** Ends a run after its current step. */
+  stop(): void;
 }
 
 export type StoreTransaction = Transaction<Schema>;

@@ -167,8 +167,12 @@ async function openServer(url: string): Promise<Database> {
   // Imported lazily: most gateways run on SQLite and don't need the driver in memory.
   const { openPostgres, withMigrationConnection } = await import('./postgres/postgres.ts');
   const { parseAddress, postgresError } = await import('./postgres/connection.ts');
+  const { partitionEmptyLog } = await import('./postgres/partition-log.ts');
   // One after the other, because a role may be limited to a single connection.
-  await withMigrationConnection(url, (db) => migrate(db, 'postgres'));
+  await withMigrationConnection(url, async (db) => {
+    await migrate(db, 'postgres');
+    await partitionEmptyLog(db, Date.now());
+  });
   const database = await openPostgres(url);
   try {
     await requireTables(database);

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { PeriodicTask } from '../core/periodic-task.ts';
 import { dayMs, dayOf, hoursPerDay } from '../records/period.ts';
-import type { Database } from './database.ts';
+import type { Database, Engine, LogPartition } from './database.ts';
+import type { LogPartitioning } from './log-partitioning.ts';
 
 /** The setting with the first day for which the request log is complete. */
 const logsSinceSetting = 'request_log_since_day';
@@ -10,7 +11,7 @@ const logsSinceSetting = 'request_log_since_day';
  * No log is older than this. A clock without a battery starts in 1970 and stays wrong until it is
  * set.
  */
-const firstDay = dayOf(Date.UTC(2024, 0, 1));
+export const firstDay = dayOf(Date.UTC(2024, 0, 1));
 
 /** Rows deleted per transaction, few enough not to delay a batch of settlements noticeably. */
 const batchRows = 500;
@@ -33,6 +34,8 @@ export async function logsSince({ read }: Pick<Database, 'read'>): Promise<numbe
 
 interface RetentionDeps {
   readonly database: Database;
+  /** Runs alongside, because the first time takes minutes. */
+  readonly partitioning?: LogPartitioning | undefined;
   /** The number of full days that rows are kept. Null: forever. */
   readonly keepDays: number | null;
   /** The same for the audit log. */
@@ -57,10 +60,12 @@ export class LogRetention {
   }
 
   periodicTasks(): PeriodicTask[] {
-    return [{ everyMs: dayMs, run: () => this.run() }];
+    const partitioning = this.#deps.partitioning?.periodicTasks() ?? [];
+    return [{ everyMs: dayMs, run: () => this.run() }, ...partitioning];
   }
 
   run(): Promise<void> {
+    void this.#deps.partitioning?.run();
     this.#running ??= this.#removeOld().finally(() => {
       this.#running = undefined;
     });
@@ -70,6 +75,7 @@ export class LogRetention {
   /** Waits for the current batch. Call it before closing the database. */
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#deps.partitioning?.stop();
     await this.#running;
   }
 
@@ -88,20 +94,28 @@ export class LogRetention {
 
   async #removeOldRequests(day: number, today: number): Promise<void> {
     const { database, onDone } = this.#deps;
-    let rows = 0;
     // Store the day before deleting rows, so that readers don't use a day whose rows are being
     // deleted.
     await setLogsSince(database, day, today + 1);
-    for (const tenantId of await tenantsWithOld(database, day * dayMs)) {
-      // Before the log, because a run that is stopped finds the tenant again by its log.
-      await this.#removeOldHours(tenantId, day * hoursPerDay);
-      for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
-        removed = await removeBatch(database, tenantId, day * dayMs);
-        rows += removed;
-        await Bun.sleep(pauseMs);
-      }
+    const tenants = await tenantsWithOld(database, day * dayMs);
+    // Before the log, because a run that is stopped finds the tenants again by their log.
+    for (const tenantId of tenants) await this.#removeOldHours(tenantId, day * hoursPerDay);
+    if (this.#stopped) return;
+    let rows = (await database.logPartitions?.removeBefore(day * dayMs)) ?? 0;
+    for (const table of await tablesByRow(database)) {
+      for (const tenantId of tenants) rows += await this.#removeRows(table, tenantId, day * dayMs);
     }
     if (rows > 0) onDone(rows);
+  }
+
+  async #removeRows(table: string, tenantId: string, before: number): Promise<number> {
+    let rows = 0;
+    for (let removed = batchRows; removed === batchRows && !this.#stopped; ) {
+      removed = await removeBatch(this.#deps.database, table, tenantId, before);
+      rows += removed;
+      await Bun.sleep(pauseMs);
+    }
+    return rows;
   }
 
   async #removeOldAudit(before: number): Promise<void> {
@@ -201,33 +215,44 @@ async function tenantsWithOld({ report }: Database, before: number): Promise<str
 }
 
 /**
+ * Returns the tables whose old rows are deleted one by one: those for requests of any age, and
+ * those of another user. Other partitions are removed as a whole.
+ */
+async function tablesByRow({ logPartitions }: Database): Promise<readonly string[]> {
+  const partitions = await logPartitions?.list();
+  if (!partitions) return ['request_log'];
+  const isByRow = ({ from, isDefault, isOwned }: LogPartition) =>
+    isDefault || !isOwned || !Number.isFinite(from);
+  return partitions.filter(isByRow).map(({ name }) => name);
+}
+
+/**
  * Deletes one batch. A request that was committed later than it arrived is kept until its entry is
  * old as well, so that every recent entry has all its requests, as `ledger verify` requires.
  */
-async function removeBatch({ write }: Database, tenantId: string, before: number): Promise<number> {
-  const isBookedLater = sql<boolean>`exists (
-    select 1 from ledger_entries
-    where ledger_entries.created_at >= ${before} and ledger_entries.id = coalesce(
-      (select bookings.entry_id from bookings where bookings.number = request_log.entry_id),
-      request_log.entry_id
-    )
-  )`;
-  const removed = await write
-    .deleteFrom('request_log')
-    .where('id', 'in', (eb) =>
-      eb
-        .selectFrom('request_log')
-        .select('id')
-        .where('tenant_id', '=', tenantId)
-        .where('created_at', '<', before)
-        .where((row) => row.not(isBookedLater))
-        .orderBy('created_at')
-        .orderBy('id')
-        .limit(batchRows)
-        // Another process may be deleting at the same time.
-        .forUpdate()
-        .skipLocked(),
-    )
-    .executeTakeFirst();
-  return Number(removed.numDeletedRows);
+async function removeBatch(
+  { engine, write }: Database,
+  table: string,
+  tenantId: string,
+  before: number,
+): Promise<number> {
+  // A partition has no index by ID alone.
+  const key = sql.raw(engine === 'sqlite' ? 'id' : 'created_at, id');
+  const { numAffectedRows = 0n } = await sql`
+    delete from ${sql.table(table)}
+    where tenant_id = ${tenantId} and created_at < ${before} and (${key}) in (
+      select ${key} from ${sql.table(table)} as log
+      where tenant_id = ${tenantId} and created_at < ${before} and not exists (
+        select 1 from ledger_entries
+        where ledger_entries.created_at >= ${before} and ledger_entries.id = coalesce(
+          (select bookings.entry_id from bookings where bookings.number = log.entry_id),
+          log.entry_id
+        )
+      )
+      order by created_at, id limit ${sql.lit(batchRows)}
+      ${/* Another process may be deleting at the same time. */ lockFor(engine)}
+    )`.execute(write);
+  return Number(numAffectedRows);
 }
+
+const lockFor = (engine: Engine) => sql.raw(engine === 'sqlite' ? '' : 'for update skip locked');

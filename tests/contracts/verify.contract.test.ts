@@ -309,7 +309,12 @@ describe.each([...engines])('verifyLedger on $name', ({ empty }) => {
                 'drop table request_log',
                 'alter table copy rename to request_log',
               ]
-            : ['alter table request_log drop constraint request_log_request_id_key'];
+            : [
+                `do $$ declare log text := (select tableoid::regclass from request_log limit 1);
+                begin
+                  execute format('alter table %s drop constraint %1$s_request_id_key', log);
+                end $$`,
+              ];
         for (const text of texts) await sql.raw(text).execute(write);
         const [first] = await write.selectFrom('request_log').select('request_id').execute();
         await write

@@ -134,11 +134,13 @@ async function splitRepeats(
 ): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
   const isBooked = ({ journalNumber }: Settlement) =>
     journalNumber !== undefined && numbers.has(journalNumber);
-  if (!mayRepeat && !settlements.some(isBooked)) return { fresh: settlements, repeats: [] };
-  const seen = mayRepeat ? await knownRequests(trx, settlements) : new Set<string>();
+  const repeatable = mayRepeat ? settlements : settlements.filter(isOfJob);
+  if (repeatable.length === 0 && !settlements.some(isBooked))
+    return { fresh: settlements, repeats: [] };
+  const seen = await knownRequests(trx, repeatable);
   // Another process may have repeated and charged the piece of a job, with a number of its own.
   const isRecognizable = (settlement: Settlement) =>
-    hasNumber(settlement) && !(isReplay && settlement.record.jobId !== undefined);
+    hasNumber(settlement) && !(isReplay && isOfJob(settlement));
   // The log can't tell whether an older request was booked, and none may be charged twice.
   const since = settlements.every(isRecognizable) ? 0 : await logsSince({ read: trx });
   const [fresh, repeats]: [Settlement[], Settlement[]] = [[], []];
@@ -153,15 +155,29 @@ async function splitRepeats(
   return { fresh, repeats };
 }
 
+/**
+ * Returns true for a piece of a job. A process that repeats it uses the same request ID at another
+ * time, for which the log may have another partition.
+ */
+const isOfJob = ({ record }: Settlement) => record.jobId !== undefined;
+
 async function knownRequests(
   trx: StoreTransaction,
   settlements: readonly Settlement[],
 ): Promise<Set<string>> {
+  if (settlements.length === 0) return new Set();
   const ids = settlements.map(({ record }) => idBytes(record.requestId));
+  const times = settlements.map(({ record }) => record.createdAt);
   const known = await trx
     .selectFrom('request_log')
     .select('request_id')
     .where('request_id', 'in', ids)
+    // A repeated request has the same time, so Postgres reads only the partitions of the batch.
+    .$if(!settlements.some(isOfJob), (query) =>
+      query
+        .where('created_at', '>=', Math.min(...times))
+        .where('created_at', '<=', Math.max(...times)),
+    )
     .execute();
   return new Set(known.map((row) => idText(row.request_id)));
 }

@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert';
-import type { Insertable, Selectable } from 'kysely';
-import { formatUuid, requestIdPattern } from '../../core/ids.ts';
+import type { Insertable, Selectable, SelectQueryBuilder } from 'kysely';
+import { formatUuid, requestIdPattern, requestIdTime } from '../../core/ids.ts';
 import { definedFields } from '../../core/json.ts';
 import { logText } from '../../core/text.ts';
 import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../core/usage.ts';
@@ -9,28 +9,44 @@ import { chargesFromFees, feeNames, feesOf } from '../../money/price/fee-kinds.t
 import type { AllTenantsLog, RequestLog } from '../../records/customer-log.ts';
 import type { RecordedMargin, RequestRecord } from '../../records/request-record.ts';
 import { SqlRepository } from '../database.ts';
-import type { RequestLogTable } from '../schema.ts';
+import type { RequestLogTable, Schema } from '../schema.ts';
 
 export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenantsLog {
-  async find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
-    if (!requestIdPattern.test(requestId)) return undefined;
-    const row = await this.#byId(requestId).where('tenant_id', '=', tenantId).executeTakeFirst();
-    return row && recordOf(row);
+  find(tenantId: string, requestId: string): Promise<RequestRecord | undefined> {
+    return this.#find(requestId, tenantId);
   }
 
-  async findForAnyTenant(requestId: string): Promise<RequestRecord | undefined> {
-    if (!requestIdPattern.test(requestId)) return undefined;
-    const row = await this.#byId(requestId).executeTakeFirst();
-    return row && recordOf(row);
+  findForAnyTenant(requestId: string): Promise<RequestRecord | undefined> {
+    return this.#find(requestId, null);
   }
 
-  #byId(requestId: string) {
-    return this.database.read
+  async #find(requestId: string, tenantId: string | null): Promise<RequestRecord | undefined> {
+    if (!requestIdPattern.test(requestId)) return undefined;
+    const query = this.database.read
       .selectFrom('request_log')
       .selectAll()
-      .where('request_id', '=', idBytes(requestId));
+      .where('request_id', '=', idBytes(requestId))
+      .$if(tenantId !== null, (all) => all.where('tenant_id', '=', tenantId));
+    const row = (await this.#findByTime(query, requestId)) ?? (await query.executeTakeFirst());
+    return row && recordOf(row);
+  }
+
+  /** Reads a single partition. Misses pieces of jobs, because their IDs don't have their time. */
+  async #findByTime(query: LogQuery, requestId: string): Promise<LogRow | undefined> {
+    if (this.database.engine === 'sqlite') return undefined;
+    const time = requestIdTime(requestId.toLowerCase());
+    return query
+      .where('created_at', '>=', time - idTimeToleranceMs)
+      .where('created_at', '<=', time + idTimeToleranceMs)
+      .executeTakeFirst();
   }
 }
+
+type LogRow = Selectable<RequestLogTable>;
+type LogQuery = SelectQueryBuilder<Schema, 'request_log', LogRow>;
+
+/** How far the time of a request may be from the time in its ID. */
+const idTimeToleranceMs = 60_000;
 
 type Row = Insertable<RequestLogTable>;
 
@@ -147,7 +163,7 @@ export function detailsOf({ details }: Pick<RequestLogTable, 'details'>): Detail
   return JSON.parse(details) as Details;
 }
 
-function recordOf(row: Selectable<RequestLogTable>): RequestRecord {
+function recordOf(row: LogRow): RequestRecord {
   const details = detailsOf(row);
   const { usage, charges } = amountsOf(row);
   return {

@@ -14,6 +14,7 @@ import {
   parseAddress,
   postgresError,
 } from './connection.ts';
+import { PostgresLogPartitions } from './log-partitions.ts';
 import { commitRowsFirst, isShortfall } from './rows-first.ts';
 
 interface PostgresBounds {
@@ -52,6 +53,13 @@ const migrationBounds: PostgresBounds = {
   statementTimeoutMs: 600_000,
   answerTimeoutMs: 602_000,
   idleTransactionMs: 15_000,
+};
+
+/** Reading a large log once may take hours. */
+const unlimitedBounds: PostgresBounds = {
+  ...migrationBounds,
+  statementTimeoutMs: 86_400_000,
+  answerTimeoutMs: 86_402_000,
 };
 
 /** A server takes a moment to end a closed session, and may allow this user only one. */
@@ -93,8 +101,13 @@ async function open(
     await pool.end();
     throw error instanceof GatewayError ? error : postgresError(target, 'cannot be reached', error);
   }
+  const logPartitions = new PostgresLogPartitions(db, async (work) => {
+    const database = await openPostgres(url, unlimitedBounds);
+    return work(database.write).finally(() => database.close());
+  });
   return {
     engine: 'postgres',
+    logPartitions,
     read: db,
     report: db,
     write: db,
@@ -111,7 +124,10 @@ async function open(
       return transaction.execute((trx) => commitBatch(trx, 'postgres', parsed));
     },
     ping: () => requireWritable(db, target),
-    close: () => pool.end(),
+    close: () => {
+      logPartitions.stop();
+      return pool.end();
+    },
   };
 }
 

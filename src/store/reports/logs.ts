@@ -32,6 +32,8 @@ function mergeQuietDays(days: readonly DayCount[]): readonly DayCount[] {
   return merged;
 }
 
+type LogQuery = SelectQueryBuilder<Schema, 'request_log', object>;
+
 /**
  * Reads the request log in pages. The daily sums have the number of matching rows of each day, so a
  * large offset skips whole days and then rows of a single day, never millions of rows.
@@ -62,13 +64,11 @@ export class SqlLogReads extends SqlRepository implements LogReads {
   }
 
   async *all(filter: LogFilter): AsyncGenerator<readonly LogRow[]> {
-    const newest = await this.#newestId();
     for (const day of await this.#countDays(filter)) {
       let last = { createdAt: day.until, id: 0 };
       for (;;) {
         const page = await this.#matching(filter, day)
           .select(shownColumns)
-          .where('id', '<=', newest)
           .where(sql<boolean>`(created_at, id) < (${last.createdAt}, ${last.id})`)
           .orderBy('created_at', 'desc')
           .orderBy('id', 'desc')
@@ -131,24 +131,28 @@ export class SqlLogReads extends SqlRepository implements LogReads {
   async #slice(filter: LogFilter, day: DayCount, skip: number, take: number): Promise<LogRow[]> {
     const fromNewest = skip <= day.rows / 2;
     const direction = fromNewest ? 'desc' : 'asc';
-    const ids = this.#matching(filter, day)
-      .select('id')
+    const found = this.#matching(filter, day)
       .orderBy('created_at', direction)
       .orderBy('id', direction)
       .limit(take)
       .offset(fromNewest ? skip : day.rows - skip - take);
-    const rows = await this.database.read
-      .selectFrom('request_log')
-      .select(shownColumns)
-      .where('id', 'in', ids)
-      .execute();
+    const rows = await this.#withColumns(filter, day, found).execute();
     return rows.toSorted((a, b) => b.created_at - a.created_at || b.id - a.id).map(logRowOf);
   }
 
-  #matching(
-    { tenantId, status, model, keyId }: LogFilter,
-    { from, until }: Period,
-  ): SelectQueryBuilder<Schema, 'request_log', object> {
+  /** Selects the shown columns of the rows that a query has found in an index. */
+  #withColumns({ tenantId }: LogFilter, { from, until }: Period, found: LogQuery) {
+    const shown = this.database.read.selectFrom('request_log').select(shownColumns);
+    if (this.database.engine === 'sqlite') return shown.where('id', 'in', found.select('id'));
+    // Partitions are selected by time, and have no index by ID alone.
+    return shown
+      .where('tenant_id', '=', tenantId)
+      .where('created_at', '>=', from)
+      .where('created_at', '<', until)
+      .where(sql<boolean>`(created_at, id) in ${found.select(['created_at', 'id'])}`);
+  }
+
+  #matching({ tenantId, status, model, keyId }: LogFilter, { from, until }: Period): LogQuery {
     return (
       this.database.read
         .selectFrom('request_log')
@@ -160,17 +164,6 @@ export class SqlLogReads extends SqlRepository implements LogReads {
         .$if(model !== null, (query) => query.where('requested_model', '=', model))
         .$if(keyId !== null, (query) => query.where('key_id', '=', keyId))
     );
-  }
-
-  /**
-   * IDs grow in commit order within a tenant, so this ID determines which rows an export includes.
-   */
-  async #newestId(): Promise<number> {
-    const row = await this.database.read
-      .selectFrom('request_log')
-      .select((eb) => eb.fn.max('id').as('newest'))
-      .executeTakeFirst();
-    return row?.newest ?? 0;
   }
 }
 

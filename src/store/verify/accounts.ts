@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { pluralize } from '../../core/text.ts';
 import { isWalletName, walletName } from '../../money/ledger.ts';
+import { allTime } from '../../records/period.ts';
 import { charged, type ReadOnlyDatabase } from '../database.ts';
 import { logCompleteSince } from '../retention.ts';
 import type { OnRows, Report } from './progress.ts';
@@ -193,13 +194,18 @@ async function checkCharges(
   const isOfPage = engine === 'sqlite' ? sql`in (${numbers})` : sql`= any (array(${numbers}))`;
   const { rows: wrong } = await sql<{ id: number; amount: number; charged: number }>`
     with page as (
-      select entry.id, entry.amount, coalesce(booking.number, entry.id) as number
+      select entry.id, entry.amount, coalesce(booking.number, entry.id) as number,
+        coalesce(booking.first_at, ${sql.lit(-allTime.until)}) as first_at,
+        coalesce(booking.last_at, ${sql.lit(allTime.until)}) as last_at
       from ledger_entries entry left join bookings booking on booking.entry_id = entry.id
       where entry.account_id = ${account.id} and entry.id > ${after} and entry.id <= ${last}
         and entry.kind = 'charge' and entry.created_at >= ${logCompleteSince}
     ), log as (
       select entry_id, sum(${charged}) as charged from request_log
-      where entry_id ${isOfPage} group by entry_id
+      where entry_id ${isOfPage}
+        and created_at >= (select min(first_at) from page)
+        and created_at <= (select max(last_at) from page)
+      group by entry_id
     )
     select id, amount, coalesce(charged, 0) as charged
     from page left join log on log.entry_id = page.number
