@@ -21,6 +21,7 @@ import {
 } from './read-file.ts';
 import { type ConfigFile, configFileSchema } from './schema.ts';
 import { withSecretFiles } from './secret-files.ts';
+import { withServedModels } from './served-models.ts';
 import { isWithin, objectsOfFile, undecryptableObjects, withStoredObjects } from './stored.ts';
 import { invalidBaseUrl, isValidBaseUrl } from './validation.ts';
 import { readWebSearch } from './web-search.ts';
@@ -136,7 +137,8 @@ function assemble(
   const providers = mergeProviders(builtin.providers, file.providers ?? {}, environment, problems);
   const hasCapacity = [...providers.values()].some(({ shared }) => shared);
   const stickiness = file.stickiness ?? 'session';
-  const models = mergeModels(builtin.models, file.models ?? [], providers, stickiness);
+  const catalog = withServedModels(builtin.models, file.providers ?? {}, problems);
+  const models = mergeModels(catalog, file.models ?? [], providers, stickiness);
   const fromEnvironment = environmentIn(environment, problems);
   const dataDir = file.data_dir ?? './data';
   const inDataDir = (text: string) => new Secret(text.replaceAll('{data_dir}', dataDir));

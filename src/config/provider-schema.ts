@@ -125,6 +125,29 @@ const providerKeySchema = Type.Object(
 );
 export type ProviderKeyConfig = Static<typeof providerKeySchema>;
 
+const servedModelsSchema = Type.Object(
+  {
+    /** The ID of a model in the built-in catalog. A final `*` stands for any text. */
+    match: Type.String({
+      pattern: '^[^\\s*]{1,199}\\*?$',
+      expected: 'the ID of a model, or its start and "*"',
+    }),
+    /** The provider's name for the model, by default that of the vendor. */
+    model: Type.Optional(
+      Type.String({
+        pattern: '^[^*]*\\*?[^*]*$',
+        expected: 'a name with at most one "*"',
+        minLength: 1,
+        maxLength: 200,
+      }),
+    ),
+    priority: Type.Optional(integer(0, 1000)),
+    weight: Type.Optional(integer(0, 1000)),
+  },
+  { additionalProperties: false },
+);
+export type ServedModels = Static<typeof servedModelsSchema>;
+
 /** The keys are searched for each attempt. */
 const keysMax = 100;
 
@@ -151,5 +174,7 @@ export const providerSchema = strictObject({
   /** Whether a tenant's key may have its own base URL. */
   byok_base_url: Type.Boolean(),
   quirks: quirksSchema,
+  /** Models of the built-in catalog that this provider serves, too, at the catalog's prices. */
+  serves: Type.Array(servedModelsSchema, { minItems: 1, maxItems: 100 }),
 });
 export type ProviderConfig = Static<typeof providerSchema>;

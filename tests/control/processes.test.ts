@@ -56,9 +56,9 @@ interface Charged {
 }
 
 /** Sends 2 prompt tokens, which get 6 completion tokens. Returns undefined if it is rejected. */
-async function chat(gateway: Gateway): Promise<Charged | undefined> {
+async function chat(gateway: Gateway, name = 'fast'): Promise<Charged | undefined> {
   const messages = [{ role: 'user', content: 'one two' }];
-  const { status, body, headers } = await gateway.chat({ model: 'fast', messages });
+  const { status, body, headers } = await gateway.chat({ model: name, messages });
   if (status !== 200) return undefined;
   const { cost } = fieldsOf(body.usage);
   charged += Number(cost);
@@ -129,6 +129,29 @@ test(
     expect(answers.some(({ cost }) => cost === before.cost)).toBe(true);
     const sent = new Set(upstream.requests.map(({ headers }) => headers.authorization));
     expect(sent).toEqual(new Set(Object.values(apiKeys).map((key) => `Bearer ${key}`)));
+  },
+  testMs,
+);
+
+test(
+  'a provider with a wildcard serves models of the catalog at their prices, and no others',
+  async () => {
+    upstream.script('proxied-gpt-5-mini', chatAnswer(words(6)));
+    const serves = [{ match: 'openai/gpt-5*', model: 'proxied-gpt-5*' }];
+    await change(lastAt(), 'PATCH', '/providers/scripted', { serves });
+    const id = 'openai/gpt-5-mini';
+    const answer = await waitUntil(() => chat(at(), id));
+    expect(answer.model).toBe(id);
+    const list = await at().call('GET', '/v1/models', { key: at().keys.api });
+    const listed = objectsIn(list.body.data).find((one) => one.id === id);
+    const { prompt, completion, request } = fieldsOf(listed?.pricing);
+    const usd = 2 * Number(prompt) + 6 * Number(completion) + Number(request);
+    expect(answer.cost).toBe(Math.ceil(Number((usd * 1_000_000).toFixed(6))));
+    const messages = [{ role: 'user', content: 'one two' }];
+    const unpriced = await at().chat({ model: 'openai/gpt-5-unpriced', messages });
+    expect([unpriced.status, unpriced.error.message]).toEqual([
+      ...[404, expect.stringContaining('There is no model "openai/gpt-5-unpriced"')],
+    ]);
   },
   testMs,
 );
