@@ -1,6 +1,7 @@
 import { changeWithRecall } from '../auth/management/credits.ts';
 import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault, wrongKey } from '../auth/vault.ts';
+import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
 import { loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
@@ -13,6 +14,7 @@ import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
 import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
+import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
 import { testProvider } from '../upstream/ping.ts';
 import { readConfigInStore, readModels } from './config-in-store.ts';
@@ -36,6 +38,19 @@ function print(text: string): Promise<void> {
   return promise;
 }
 
+/** Slow connections take half a minute for a public price list. */
+const downloadMs = 60_000;
+
+function addressChecks({ privateAddresses, server: { port, admin } }: Config) {
+  const policy = policyWith(privateAddresses, () => [port, ...(admin ? [admin.port] : [])]);
+  const fetchGuarded = createGuardedFetch(policy);
+  return {
+    rejectionReason: rejectionReasonBy(policy),
+    download: (url: string, bodyBytesMax: number) =>
+      fetchGuarded(url, { tenantId: '', bodyBytesMax, timeoutMs: downloadMs }),
+  };
+}
+
 /** Connects commands to this process: its streams, clock, configuration, and store. */
 export const commandEnvironment: CommandEnvironment = {
   version,
@@ -52,7 +67,6 @@ export const commandEnvironment: CommandEnvironment = {
     const { database, directory, credentials, creditStore, keySpending, statements } = store;
     const { now } = await StoreClock.open(database);
     const live = await readConfigInStore(config, database);
-    const { port, admin } = config.server;
     const secretsInUse = async () => {
       // If secrets are stored, don't generate a secret key. It couldn't decrypt them.
       const isInUse = await credentials.hasKey();
@@ -90,9 +104,8 @@ export const commandEnvironment: CommandEnvironment = {
       plans: () => live.config.plans.keys(),
       vault: openVault,
       rotation: () => new SecretRotation(credentials, secretKeysOf(config)),
-      rejectionReason: rejectionReasonBy(
-        policyWith(config.privateAddresses, () => [port, ...(admin ? [admin.port] : [])]),
-      ),
+      currentConfig: async () => live.config,
+      ...addressChecks(config),
       changed: () => undefined,
       skills: new SkillService({
         store: store.skills,

@@ -4,7 +4,7 @@ import type { CreditService } from '../auth/management/credits.ts';
 import type { KeyService } from '../auth/management/keys.ts';
 import { showTenant } from '../auth/management/tenants.ts';
 import type { SecretRotation } from '../auth/secret-rotation.ts';
-import type { ListedModel } from '../config/config.ts';
+import type { Config, ListedModel } from '../config/config.ts';
 import type { Flags } from '../config/load.ts';
 import type { AuditReads } from '../control/audit.ts';
 import type { ConfigServiceDeps } from '../control/config-service.ts';
@@ -16,6 +16,7 @@ import type { StatementReads } from '../records/statement.ts';
 import type { Progress, Report } from '../store/verify/progress.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
+import type { GuardedResult } from '../upstream/guard/guarded-fetch.ts';
 import type { ProviderTestResult } from '../upstream/ping.ts';
 import type { InputPrompt } from './input.ts';
 
@@ -73,6 +74,10 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
   /** Configuration objects in the store. */
   readonly control: ConfigServiceDeps;
   readonly audit: AuditReads;
+  /** Returns the configuration with the objects of the store. */
+  currentConfig(): Promise<Config>;
+  /** Downloads a file, from an address that the gateway may call. */
+  download(url: string, bytesMax: number): Promise<GuardedResult>;
   /** Returns undefined if there is no such provider. */
   testProvider(name: string): Promise<ProviderTestResult | undefined>;
   /** Loads the secret keys and returns a service that re-encrypts provider keys. */
@@ -93,6 +98,8 @@ export interface Context {
   err(text: string): void;
   /** Reads all of stdin. Secrets are read from there to keep them out of the shell history. */
   input(question: InputPrompt): Promise<string>;
+  /** Sets the exit code of a command that succeeds. */
+  exitWith(code: number): void;
   now(): number;
 }
 

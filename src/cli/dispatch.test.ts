@@ -54,6 +54,11 @@ function secretKeys(): SecretKeys {
 }
 
 const now = () => Date.UTC(2026, 10, 15, 12);
+const noNetwork = {
+  testProvider: async () => undefined,
+  download: async () => ({ ok: false as const, reason: 'No network.' }),
+};
+const builtIn = loadConfig({}, {}, everySection, { source: 'none', data: {} });
 
 /** Runs a command on a real store, like a separate process. */
 async function tollgate(...args: string[]) {
@@ -92,12 +97,13 @@ async function tollgate(...args: string[]) {
         control: {
           store: store.configObjects,
           vault: () => new ConfigVault(secretKeys()),
-          base: () => loadConfig({}, {}, everySection, { source: 'none', data: {} }),
+          base: () => builtIn,
           now,
           changed: async () => undefined,
         },
         audit: store.auditLog,
-        testProvider: async () => undefined,
+        currentConfig: async () => builtIn,
+        ...noNetwork,
         rejectionReason: async (url) =>
           url.includes('public') ? null : 'The address is not public.',
         changed: () => undefined,

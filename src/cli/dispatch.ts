@@ -42,7 +42,10 @@ const commandAliases: ReadonlyMap<string, string> = new Map([
 /** Options that must not be empty. Otherwise, the command would silently use the default. */
 const nonEmptyOptions = ['config', 'data-dir', 'host', 'port'];
 
-/** Runs a command. Returns the exit code: 0 for success, 1 for a failure, 2 for a usage error. */
+/**
+ * Runs a command. Returns the exit code: 0 for success, 1 for a failure, 2 for a usage error. Some
+ * commands have another one for a result that scripts want to recognize.
+ */
 export async function runCommand(
   argv: readonly string[],
   topics: readonly Topic[],
@@ -116,11 +119,15 @@ async function runOne(
     dataDir: args.text('data-dir'),
   });
   let store: OpenStore | undefined;
+  let exitCode = 0;
   try {
     const context: Context = {
       ...environment,
       args,
       flags,
+      exitWith: (code) => {
+        exitCode = code;
+      },
       models: () => environment.loadModels(flags),
       async services() {
         store ??= await environment.openStore(flags, !command.createsStore);
@@ -130,7 +137,7 @@ async function runOne(
     const actor: Actor = { name: userName(), origin: 'cli', address: null, requestId: null };
     await runAs(actor, () => command.run(context));
     await environment.flush();
-    return 0;
+    return exitCode;
   } catch (error) {
     // A program such as `head` closes the pipe once it has read enough, which isn't a failure.
     if (failureCode(error) === 'EPIPE') return 0;

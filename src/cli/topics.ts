@@ -1,3 +1,4 @@
+import { aliases } from './aliases.ts';
 import { audit } from './audit.ts';
 import { byok } from './byok.ts';
 import type { Topic } from './command.ts';
@@ -11,6 +12,8 @@ import { ledger } from './ledger.ts';
 import { licenses } from './licenses.ts';
 import { models } from './models.ts';
 import { move } from './move.ts';
+import { plans } from './plans.ts';
+import { prices } from './prices.ts';
 import { providers } from './providers.ts';
 import { secret } from './secret.ts';
 import { serve } from './serve.ts';
@@ -34,6 +37,9 @@ export const topics: readonly Topic[] = [
   audit,
   providers,
   models,
+  aliases,
+  prices,
+  plans,
   settings,
   config,
   connect,

@@ -29,7 +29,7 @@ const longPromptSchema = Type.Object(
 );
 
 /** Vendors have 1 or 2 tiers. The number is limited because each request checks all tiers. */
-const longPromptsMax = 10;
+export const longPromptsMax = 10;
 
 /** US dollars as decimal text. Prices of tokens, characters, and bytes are per million. */
 export const pricingSchema = strictObject({

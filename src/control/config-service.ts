@@ -5,7 +5,7 @@ import type { ConfigProblem } from '../config/problems.ts';
 import { type GatewayError, invalidRequest, notFound } from '../core/errors.ts';
 import { isObject, type JsonObject } from '../core/json.ts';
 import { validationError } from '../core/schema.ts';
-import { didYouMean } from '../core/text.ts';
+import { didYouMean, pluralize } from '../core/text.ts';
 import { currentProblems, effectOf, requireValid, sentenceOf } from './checks.ts';
 import type {
   AuditedChange,
@@ -144,6 +144,7 @@ export async function deleteObject(
     const context = { base, vault, current, now };
     const isObsolete = obsoleteObjects([stored], currentProblems(context), now).length > 0;
     if (!isObsolete) requireNotStarted(stored, now);
+    requireUnusedPlan(current, stored);
     const rest = current.objects.filter((object) => object !== stored);
     const { problems, obsolete } = effectOf(context, rest, 'all');
     if (problems.length > 0) throw inUse(kind, name, problems);
@@ -281,6 +282,19 @@ export function requireUnlocked(
   const message =
     `The ${noun} "${name}" is set in ${source}. Change it there, or remove it from the file to ` +
     'manage it here.';
+  throw invalidRequest(message, undefined, 409);
+}
+
+/** Rejects the removal of a plan that tenants have, who would get another price. Throws 409. */
+export function requireUnusedPlan(
+  { tenantsByPlan }: ConfigSnapshot,
+  { kind, name }: ObjectId,
+): void {
+  const tenants = kind === 'plan' ? (tenantsByPlan?.get(name) ?? 0) : 0;
+  if (tenants === 0) return;
+  const message =
+    `The plan "${name}" is the plan of ${pluralize(tenants, 'tenant')}. Give them another plan ` +
+    'first.';
   throw invalidRequest(message, undefined, 409);
 }
 

@@ -21,6 +21,8 @@ export interface ConfigSnapshot {
   /** Increases with every change. 0 if there was none. */
   readonly version: number;
   readonly objects: readonly StoredObject[];
+  /** How many tenants have each plan. Only set while a change is planned. */
+  readonly tenantsByPlan?: ReadonlyMap<string, number>;
 }
 
 export type ObjectId = Pick<StoredObject, 'kind' | 'name'>;

@@ -10,6 +10,7 @@ import {
   deletionOf,
   findObject,
   requireUnlocked,
+  requireUnusedPlan,
   validDocument,
 } from './config-service.ts';
 import type { ConfigSnapshot, StoredObject } from './config-store.ts';
@@ -141,6 +142,7 @@ function planImport(imported: readonly ImportedObject[], plan: Plan) {
   const isImported = (object: StoredObject) =>
     imported.some(({ kind, name }) => kind === object.kind && name === object.name);
   const missing = plan.replace ? current.objects.filter((object) => !isImported(object)) : [];
+  for (const object of missing) requireUnusedPlan(current, object);
   const saved = changed.map((one) => one.saved);
   const others = missing.filter((object) => !isInEffect(object, now));
   const removed = [...others, ...requireValid(plan, { saved, removed: others })];

@@ -6,7 +6,13 @@ import type { ObjectId, StoredObject } from './config-store.ts';
 // Objects that take effect at a time, such as prices.
 
 /** All processes have read a change after this time, so that they apply it at the same moment. */
-export const startDelayMs = 2_000;
+const startDelayMs = 2_000;
+
+/** Returns the next full second at which every process has read a change. */
+export function soonestStart(now: number): string {
+  const seconds = Math.ceil((now + startDelayMs) / 1000) + 1;
+  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
+}
 
 function kindOf({ kind }: ObjectId): ConfigKind | undefined {
   return isKindName(kind) ? configKinds[kind] : undefined;

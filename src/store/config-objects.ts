@@ -37,7 +37,9 @@ export class SqlConfigObjects extends SqlRepository implements ConfigStore {
       // This locks the row, so that each change is planned for the result of the one before.
       const before = Number(await getOrCreateSetting(trx, versionSetting, '0'));
       const sealingKey = await getOrCreateSetting(trx, fingerprintSetting, ownKey);
-      const changes = plan({ version: before, objects: await readConfigObjects(trx) }, sealingKey);
+      const objects = await readConfigObjects(trx);
+      const tenantsByPlan = await countTenantsByPlan(trx);
+      const changes = plan({ version: before, objects, tenantsByPlan }, sealingKey);
       const version = before + 1;
       await apply(trx, changes, version, now);
       await recordChanges(trx, changes.audited, now);
@@ -56,6 +58,16 @@ export async function readConfigObjects(db: Kysely<Schema>): Promise<readonly St
     .orderBy('name')
     .execute();
   return rows.map(objectOf);
+}
+
+async function countTenantsByPlan(db: Kysely<Schema>): Promise<ReadonlyMap<string, number>> {
+  const rows = await db
+    .selectFrom('tenants')
+    .select(({ fn }) => ['plan', fn.countAll().as('count')])
+    .where('plan', 'is not', null)
+    .groupBy('plan')
+    .execute();
+  return new Map(rows.map(({ plan, count }) => [plan ?? '', Number(count)]));
 }
 
 async function apply(

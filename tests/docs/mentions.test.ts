@@ -46,7 +46,8 @@ const listed = (mentions: readonly Mention[]) =>
 
 describe('files that are mentioned', () => {
   /** Files of other programs on the reader's machine. */
-  const foreign = ['opencode.json', 'settings.json', 'librechat.yaml'];
+  const priceList = 'model_prices_and_context_window.json';
+  const foreign = ['opencode.json', 'settings.json', 'librechat.yaml', 'api.json', priceList];
   const top = 'src|tests|docs|bench|deploy|dashboard|fixtures|examples';
   const isFile = new RegExp(`^(?:[\\w./-]*\\.(?:tsx?|md|json|yaml|sh)|(?:${top})/[\\w./-]*)$`);
   const exists = (name: string) =>

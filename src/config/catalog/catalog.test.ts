@@ -8,7 +8,7 @@ import { explain, oneOf } from '../../core/schema.ts';
 import { tierProblems } from '../model-problems.ts';
 import { type ModelConfig, modelSchema, type PricingConfig } from '../model-schema.ts';
 import { dialectNames, quirksSchema } from '../provider-schema.ts';
-import { httpUrl, priceSource } from '../schema-fields.ts';
+import { httpUrl, priceSource, strictObject } from '../schema-fields.ts';
 import { builtinCatalog } from './index.ts';
 
 const text = () => Type.String({ minLength: 1 });
@@ -23,6 +23,7 @@ const fileSchema = Type.Object(
         dialect: oneOf(...dialectNames),
         base_url: httpUrl('https://api.example.com/v1'),
         quirks: Type.Optional(quirksSchema),
+        price_lists: Type.Optional(strictObject({ litellm: text(), models_dev: text() })),
       },
       { additionalProperties: false },
     ),

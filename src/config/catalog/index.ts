@@ -22,6 +22,8 @@ export interface BuiltinProvider {
   readonly api_key_env: string;
   readonly dialect: DialectName;
   readonly base_url: string;
+  /** The names of the provider in public price lists, if they differ from its name. */
+  readonly price_lists?: { readonly litellm?: string; readonly models_dev?: string };
   readonly quirks?: Quirks;
 }
 

@@ -24,7 +24,7 @@ import {
   showObject,
 } from '../../control/config-service.ts';
 import { listPriceObjects, ownershipOf, priceObject } from '../../control/listed-prices.ts';
-import { startDelayMs } from '../../control/start-times.ts';
+import { soonestStart } from '../../control/start-times.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { validationError } from '../../core/schema.ts';
 import type { ProviderTestResult } from '../../upstream/ping.ts';
@@ -63,7 +63,7 @@ function newPriceRoute(deps: ConfigRouteDeps): Route {
     const body = await readManagementBody(exchange);
     // The name has to be valid before the document can be checked with it.
     if (!newPriceCheck.Check(body)) throw validationError(priceSchema, body);
-    const document = { ...body, from: body.from ?? soon(deps.now()) };
+    const document = { ...body, from: body.from ?? soonestStart(deps.now()) };
     const id = { kind: 'price', name: priceName(document) } as const;
     const { object } = await putObject(deps, id, document, { isNew: true });
     if (object.stored) exchange.headers.etag = `"${object.stored.version}"`;
@@ -72,12 +72,6 @@ function newPriceRoute(deps: ConfigRouteDeps): Route {
 }
 
 const newPriceCheck = Compile(priceSchema);
-
-/** Returns the next full second at which every process has read a change. */
-function soon(now: number): string {
-  const seconds = Math.ceil((now + startDelayMs) / 1000) + 1;
-  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
-}
 
 function testRoute(deps: ConfigRouteDeps): Route {
   return admin.post('/admin/v1/providers/:name/test', providerTestDoc, async (exchange) => {
