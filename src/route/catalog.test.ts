@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test';
-import { providerNamed } from '../../tests/support/offers.ts';
+import { providerNamed, withKeys } from '../../tests/support/offers.ts';
 import type { Model } from '../config/config.ts';
-import { Catalog } from './catalog.ts';
+import { Secret } from '../core/secret.ts';
+import { Catalog, withProviderKeys } from './catalog.ts';
 import { nearestModel } from './nearest-model.ts';
 
 const quirks = { developer_role: 'system', output_limit: 'max_tokens' } as const;
@@ -44,6 +45,38 @@ test("Catalog merges an endpoint's quirks with its provider's and prefers its di
     },
   });
   expect(catalog.offers('acme/responses')[0]?.dialect).toBe('openai-responses');
+});
+
+test("an offer with a tenant's key has none of the operator's keys and credentials", () => {
+  const workload = { kind: 'metadata', url: 'http://127.0.0.1:1' } as const;
+  const severalKeys = withKeys({ ...vendor, byokBaseUrl: true, workload }, ['a', 'b']);
+  const ofOperator = new Catalog(
+    [model('acme/live', [{ ...at, provider: 'vendor' }])],
+    new Map([['vendor', severalKeys]]),
+  );
+  const apiKey = new Secret('of the tenant');
+  const own = { provider: 'vendor', apiKey, baseUrl: 'https://tenant.example' };
+  const credentials = [{ ...own, mode: 'byok_only', credentialVersion: '1' }] as const;
+  const [offer] = withProviderKeys(ofOperator, 500)(credentials).offers('acme/live');
+  expect(offer?.keys).toBeNull();
+  const { provider } = offer ?? {};
+  expect([provider?.apiKey, provider?.keys, provider?.workload]).toEqual([
+    apiKey,
+    ...[undefined, undefined],
+  ]);
+});
+
+test('Catalog offers only the enabled keys of a provider', () => {
+  const provider = withKeys(vendor, ['a', 'b']);
+  const [a, b] = provider.keys ?? [];
+  if (!a || !b) throw new Error('The provider has no keys.');
+  const keys = [{ ...a, isDisabled: true }, b];
+  const ofOperator = new Catalog(
+    [model('acme/live', [{ ...at, provider: 'vendor' }])],
+    new Map([['vendor', { ...provider, keys }]]),
+  );
+  const [offer] = ofOperator.offers('acme/live');
+  expect(offer?.keys?.map(({ key }) => key.name)).toEqual(['b']);
 });
 
 test('Catalog.suggest returns the closest callable model', () => {

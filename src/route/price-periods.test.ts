@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'bun:test';
 import { modelAt, providerNamed } from '../../tests/support/offers.ts';
 import { fc } from '../../tests/support/random.ts';
+import type { Plan } from '../config/config.ts';
 import { withPriceChanges } from '../config/prices.ts';
+import type { Credential } from '../core/caller.ts';
+import { Secret } from '../core/secret.ts';
+import { parseUsd } from '../money/price/usd.ts';
 import { createCatalogOf } from './priced-catalogs.ts';
 
 const providers = new Map([
@@ -10,6 +14,8 @@ const providers = new Map([
 ]);
 const catalogOfPrices = (
   prices: readonly { model: string; provider: string; from?: string; pricing: object }[],
+  plans: ReadonlyMap<string, Plan> = new Map(),
+  credentials: readonly Credential[] = [],
 ) => {
   const models = withPriceChanges(
     [modelAt('a/b', [{ provider: 'one' }, { provider: 'two' }])],
@@ -18,15 +24,15 @@ const catalogOfPrices = (
   const config = {
     ambiguousModelNames: 'first' as const,
     aliases: [],
-    plans: new Map(),
+    plans,
     billing: {
-      byokFeeBasisPoints: 0,
-      defaultPlan: null,
+      byokFeeBasisPoints: 500,
+      defaultPlan: plans.has('default') ? 'default' : null,
       durability: 'journal' as const,
       abandoned: 'input' as const,
     },
   };
-  return createCatalogOf({ config, models, providers, credentialsOf: () => [] });
+  return createCatalogOf({ config, models, providers, credentialsOf: () => credentials });
 };
 
 async function pricesAt(catalogOf: ReturnType<typeof catalogOfPrices>, at: number) {
@@ -93,5 +99,49 @@ describe('a history of prices', () => {
     expect(late).toBe(before as never);
     expect(after).not.toBe(before as never);
     expect(catalogOf(caller, 99)).toBe(before as never);
+  });
+
+  test('changes at the first millisecond of the next price', async () => {
+    const from = Date.UTC(2100, 0, 1);
+    const catalogOf = catalogOfPrices([
+      {
+        ...{ model: 'a/b', provider: 'one', from: new Date(from).toISOString() },
+        pricing: { prompt: '7', completion: '1' },
+      },
+    ]);
+    expect((await pricesAt(catalogOf, from - 1))[0]).toEqual(['1', null]);
+    expect((await pricesAt(catalogOf, from))[0]).toEqual(['7', from]);
+  });
+});
+
+describe('a plan', () => {
+  const planOf = (plan: string, factorBasisPoints: number, byokFeeBasisPoints: number | null) =>
+    [plan, { plan, factorBasisPoints, surcharge: {}, byokFeeBasisPoints }] as const;
+  const plans = new Map([planOf('default', 20_000, null), planOf('pro', 30_000, 100)]);
+  const offersWith = async (plan: string | null, credentials: readonly Credential[] = []) => {
+    const catalog = await catalogOfPrices([], plans, credentials)({ tenantId: 't', plan }, 0);
+    return catalog.offers('a/b');
+  };
+
+  test.each([
+    ['pro', '3'],
+    [null, '2'],
+    ['removed', '2'],
+  ])('named %p charges $%s', async (plan, prompt) => {
+    const [offer] = await offersWith(plan);
+    expect(offer).toMatchObject({ pricing: { prompt }, margin: { list: { prompt: '1' } } });
+  });
+
+  test.each([
+    ['pro', 100],
+    [null, 500],
+  ])('named %p takes %d basis points of the list price for a provider key', async (plan, fee) => {
+    const credential = { provider: 'one', apiKey: new Secret('own'), baseUrl: null };
+    const [own] = await offersWith(plan, [
+      { ...credential, mode: 'byok_only', credentialVersion: '1' },
+    ]);
+    expect(own).toMatchObject({ pricing: { prompt: '1' }, margin: null });
+    expect(own?.prices.prompt).toBe(parseUsd('1') as bigint);
+    expect(own?.ownAccount?.feeBasisPoints).toBe(fee);
   });
 });

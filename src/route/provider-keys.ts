@@ -189,7 +189,8 @@ export class ProviderKeys {
     }
     if (kind !== 'rate_limited') return false;
     const ms = retryAfterSeconds === null ? waitMsDefault : retryAfterSeconds * 1000;
-    state.waits.set(model, now + ms);
+    // A provider may ask for a day by mistake, and all keys may get the same answer.
+    state.waits.set(model, now + Math.min(ms, setAsideMsMax));
     return true;
   }
 

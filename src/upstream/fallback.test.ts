@@ -252,6 +252,24 @@ describe('tryOffers at a provider with several keys', () => {
     expect(circuit()).toBe('open');
   });
 
+  test('tries the next provider, however many keys the provider rejects', async () => {
+    const keys = Array.from({ length: 30 }, (_, i) => [`key${i}`, failed('credential')] as const);
+    const { send } = provider(Object.fromEntries(keys));
+    const { opened, used } = await send();
+    expect([used.length, used.at(-1)]).toEqual([16, 'south']);
+    expect(opened).toMatchObject({ offer: { provider: { name: 'south' } } });
+  });
+
+  test('tries a key again after 10 minutes, even if its Retry-After is a day', async () => {
+    const { send, clock, results } = provider({ a: limited(86_400), b: limited(86_400) });
+    expect((await send()).used).toEqual(['a', 'b', 'south']);
+    results.a = answered;
+    clock.now += 599_999;
+    expect((await send()).used).toEqual(['south']);
+    clock.now += 1;
+    expect((await send()).used.at(-1)).toBe('a');
+  });
+
   test('tries no other key for an invalid request or a broken server', async () => {
     const broken = provider({ a: failed('server'), b: failed('server') });
     expect((await broken.send()).used).toEqual(['a', 'south']);

@@ -53,6 +53,9 @@ export function openByFor([first]: readonly Offer[], now = performance.now()): n
   return now + Math.max(planMsMax, first?.provider.timeoutMs ?? 0);
 }
 
+/** Attempts that the keys of one provider leave for the offers after it. */
+const attemptsForOthers = 4;
+
 /**
  * Tries the offers of a plan in order until one returns output. After that, no other offer is
  * tried, because a second provider could contradict the first. If a provider has several keys, an
@@ -71,13 +74,14 @@ export async function tryOffers(
   // A list, because `route: sort` mixes the offers of several models.
   const rejectedModels: string[] = [];
   const isOver = (now: number) => attempts.length >= attemptsMax || now >= openBy;
-  for (const offer of plan) {
+  for (const [index, offer] of plan.entries()) {
     if (rejectedModels.includes(offer.model.id)) continue;
     let startedAt = performance.now();
     if (isOver(startedAt)) break;
     const rotation = offer.keys && providerKeys.rotationOf(offer, log);
     let failure: TriedFailure | undefined;
     let withKey = rotation ? rotation.next() : offer;
+    const leftForOthers = Math.min(plan.length - index - 1, attemptsForOthers);
     while (withKey) {
       let result: AttemptResult;
       try {
@@ -100,7 +104,8 @@ export async function tryOffers(
       rotation?.end();
       failure = recordFailure(offer, rotation, result.failure, { ms, log });
       startedAt = performance.now();
-      const mayRotate = rotation?.failed(failure) === true && !isOver(startedAt);
+      const hasNext = rotation?.failed(failure) === true && !isOver(startedAt);
+      const mayRotate = hasNext && attempts.length + leftForOthers < attemptsMax;
       withKey = mayRotate ? rotation.next() : undefined;
     }
     if (rotation) failure = limitedFailure(rotation, failure) ?? failure;

@@ -14,7 +14,7 @@ beforeAll(async () => {
       north: { dialect: 'openai', base_url: `${upstream.url}/v1`, api_key: 'sk-operator' },
     },
     models: [
-      ...['chat', 'small', 'vision', 'gpt-4o'].map((name) =>
+      ...['chat', 'small', 'vision', 'gpt-4o', 'old'].map((name) =>
         chatModel(`acme/${name}`, [{ provider: 'north', model: name }], {
           input_modalities: ['text', 'image'],
         }),
@@ -32,6 +32,7 @@ beforeAll(async () => {
       'team/beta': { models: [{ model: 'acme/small', when: { tag: 'beta' } }, 'acme/chat'] },
       private: { models: [{ model: 'acme/chat', when: { tenants: ['acme'] } }] },
       voice: { models: ['acme/say'] },
+      'acme/old': { models: ['acme/chat'] },
     },
   });
 });
@@ -57,6 +58,7 @@ describe('an alias', () => {
     ['claude-sonnet-4-5', 'acme/chat'],
     ['gpt-4o', 'acme/small'],
     ['acme/gpt-4o', 'acme/gpt-4o'],
+    ['acme/old', 'acme/chat'],
   ])('%s is answered by %s', async (model, answering) => {
     expect(await answeredBy({ model })).toBe(answering);
   });
@@ -132,7 +134,7 @@ describe('GET /v1/models', () => {
   test('lists the aliases that the key can use', async () => {
     expect(await listed()).toEqual([
       ...['acme/chat', 'acme/small', 'acme/vision', 'acme/gpt-4o', 'acme/say'],
-      ...['fast', 'claude-sonnet-4-5', 'gpt-4o', 'team/beta', 'voice'],
+      ...['fast', 'claude-sonnet-4-5', 'gpt-4o', 'team/beta', 'voice', 'acme/old'],
     ]);
     expect(await listed(await gateway.makeKey({ models: ['fast'] }))).toEqual(['fast']);
   });
