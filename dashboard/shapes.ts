@@ -26,10 +26,7 @@ export type {
   ChatUsageObject as ChatUsage,
   ToolCallObject as ToolCall,
 } from '../src/contract/chat.ts';
-export type {
-  OwnershipObject as Ownership,
-  ProviderTestObject as ProviderTest,
-} from '../src/contract/config.ts';
+export type { OwnershipObject as Ownership } from '../src/contract/config.ts';
 export type {
   AnalyticsObject as Analytics,
   CreditsObject as Credits,
@@ -54,6 +51,7 @@ export type {
   ModelObject as Model,
   ServedModelObject as ServedModel,
 } from '../src/contract/models.ts';
+export type { ProviderTestObject as ProviderTest } from '../src/contract/provider-calls.ts';
 export type {
   AttemptObject as Attempt,
   ReceiptLineObject as ReceiptLine,

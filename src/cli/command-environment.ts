@@ -3,12 +3,14 @@ import { SecretRotation } from '../auth/secret-rotation.ts';
 import { Vault, wrongKey } from '../auth/vault.ts';
 import type { Config } from '../config/config.ts';
 import { environment } from '../config/environment.ts';
-import { loadConfig } from '../config/load.ts';
+import { type Flags, loadConfig } from '../config/load.ts';
 import { version } from '../config/version.ts';
 import { ConfigVault } from '../control/config-vault.ts';
 import { walletName } from '../money/ledger.ts';
+import { isChatModel } from '../route/capability.ts';
+import { Catalog } from '../route/catalog.ts';
 import { StoreClock } from '../store/clock.ts';
-import { openStore } from '../store/open.ts';
+import { openStore, type Store } from '../store/open.ts';
 import { knownSecretKeys, secretKeysOf } from '../store/secret-key.ts';
 import { verifyLedger } from '../store/verify/verify.ts';
 import { builtInSkills } from '../tools/skills/built-in.ts';
@@ -16,7 +18,7 @@ import { SkillService } from '../tools/skills/skill-service.ts';
 import { policyWith } from '../upstream/guard/address-policy.ts';
 import { createGuardedFetch } from '../upstream/guard/guarded-fetch.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
-import { testProvider } from '../upstream/ping.ts';
+import { testProvider } from '../upstream/provider-test.ts';
 import { readConfigInStore, readModels } from './config-in-store.ts';
 import type { CommandEnvironment } from './dispatch.ts';
 import { readInput } from './input.ts';
@@ -25,8 +27,6 @@ import { readInput } from './input.ts';
 process.stdout.on('error', () => undefined);
 // Ignore failed writes to the log, because logging the failure would fail as well.
 process.stderr.on('error', () => undefined);
-/** Longer than a provider takes to list its models. */
-const providerTestMs = 15_000;
 let printed: Promise<unknown> = Promise.resolve();
 
 function print(text: string): Promise<void> {
@@ -49,6 +49,23 @@ function addressChecks({ privateAddresses, server: { port, admin } }: Config) {
     download: (url: string, bodyBytesMax: number) =>
       fetchGuarded(url, { tenantId: '', bodyBytesMax, timeoutMs: downloadMs }),
   };
+}
+
+async function testStoredProvider(
+  name: string,
+  options: Parameters<typeof testProvider>[2],
+  flags: Flags,
+  { configObjects }: Store,
+  vault: ConfigVault,
+) {
+  const { objects } = await configObjects.read();
+  const opened = objects.map((object) => vault.open(object));
+  // Loaded again, because only this command needs the variables of all providers.
+  const { models, providers } = loadConfig(flags, environment).withStored(opened);
+  const provider = providers.get(name);
+  const offers = new Catalog(models, providers).offersAt(name);
+  const chatOffers = offers.filter(({ model }) => isChatModel(model));
+  return provider && testProvider(provider, chatOffers, options);
 }
 
 /** Connects commands to this process: its streams, clock, configuration, and store. */
@@ -92,14 +109,8 @@ export const commandEnvironment: CommandEnvironment = {
         changed: async () => undefined,
       },
       audit: store.auditLog,
-      async testProvider(name) {
-        const { objects } = await store.configObjects.read();
-        const vault = await openConfigVault();
-        const opened = objects.map((object) => vault.open(object));
-        // Loaded again, because only this command needs the variables of all providers.
-        const provider = loadConfig(flags, environment).withStored(opened).providers.get(name);
-        return provider && testProvider(provider, providerTestMs);
-      },
+      testProvider: async (name, options) =>
+        testStoredProvider(name, options, flags, store, await openConfigVault()),
       providers: live.config.providers,
       plans: () => live.config.plans.keys(),
       vault: openVault,

@@ -17,7 +17,7 @@ import type { Progress, Report } from '../store/verify/progress.ts';
 import type { Verification } from '../store/verify/verify.ts';
 import type { SkillService } from '../tools/skills/skill-service.ts';
 import type { GuardedResult } from '../upstream/guard/guarded-fetch.ts';
-import type { ProviderTestResult } from '../upstream/ping.ts';
+import type { ProviderTestResult, testProvider } from '../upstream/provider-test.ts';
 import type { InputPrompt } from './input.ts';
 
 // The types of commands, and the parser of their arguments.
@@ -78,8 +78,11 @@ export interface CommandServices extends KeyService, CreditService, ByokService 
   currentConfig(): Promise<Config>;
   /** Downloads a file, from an address that the gateway may call. */
   download(url: string, bytesMax: number): Promise<GuardedResult>;
-  /** Returns undefined if there is no such provider. */
-  testProvider(name: string): Promise<ProviderTestResult | undefined>;
+  /** Returns undefined if there is no such provider. Throws 400. */
+  testProvider(
+    name: string,
+    options: Parameters<typeof testProvider>[2],
+  ): Promise<ProviderTestResult | undefined>;
   /** Loads the secret keys and returns a service that re-encrypts provider keys. */
   rotation(): SecretRotation;
 }

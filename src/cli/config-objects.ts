@@ -25,7 +25,7 @@ interface Subject {
   documentIn(args: Args): JsonObject;
 }
 
-const versionOption = {
+export const versionOption = {
   version: { value: '<n>', summary: 'Fail unless this is the current version' },
 } as const;
 
@@ -38,7 +38,7 @@ export function configCommands(subject: Subject): readonly Command[] {
     const id = { kind, name: context.args.positional };
     const body = await documentOf(subject, context);
     const { object } = await save(control, id, body, preconditionOf(context.args));
-    print(context, object);
+    printObject(context, object);
   };
   return [
     {
@@ -48,7 +48,7 @@ export function configCommands(subject: Subject): readonly Command[] {
       options: {},
       run: async (context) => {
         const { control } = await context.services();
-        print(context, await showObject(control, kind, context.args.positional));
+        printObject(context, await showObject(control, kind, context.args.positional));
       },
     },
     {
@@ -105,7 +105,7 @@ export function listCommand(kind: KindName, shown: (document: JsonObject) => str
   };
 }
 
-function preconditionOf(args: Args): Precondition {
+export function preconditionOf(args: Args): Precondition {
   const version = args.number('version');
   if (version === undefined) return {};
   if (typeof version === 'number') return { match: [version] };
@@ -123,7 +123,7 @@ async function documentOf({ fields, documentIn }: Subject, context: Context): Pr
   }
 }
 
-function print(context: Context, object: ConfigObject): void {
+export function printObject(context: Context, object: ConfigObject): void {
   // A document is nested, so JSON shows it best.
   printJson(context, { data: jsonOf(object) });
 }

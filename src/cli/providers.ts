@@ -1,23 +1,74 @@
 import { dialectNames } from '../config/provider-schema.ts';
+import { rotateProviderKey } from '../control/key-rotation.ts';
 import { notFound } from '../core/errors.ts';
-import { textOf } from '../core/json.ts';
+import { definedFields, textOf } from '../core/json.ts';
 import type { Command, Topic } from './command.ts';
-import { configCommands, listCommand } from './config-objects.ts';
-import { printJson } from './output.ts';
+import {
+  configCommands,
+  listCommand,
+  preconditionOf,
+  printObject,
+  versionOption,
+} from './config-objects.ts';
+import { printJson, table } from './output.ts';
 
 const test: Command = {
   name: 'test',
-  summary: 'Send a free call to a provider with its key',
+  summary: 'Send a call to a provider with each of its keys',
   positional: '<name>',
-  options: {},
+  options: {
+    'one-token': { summary: 'Generate one token, instead of sending a free call' },
+    model: { value: '<id>', summary: 'Model for --one-token (default: a chat model)' },
+    key: { value: '<name>', summary: 'Only one of several keys' },
+  },
   async run(context) {
     const { args } = context;
     const { testProvider } = await context.services();
-    const result = await testProvider(args.positional);
+    const options = definedFields({
+      call: args.has('one-token') ? ('one_token' as const) : undefined,
+      model: args.text('model'),
+      key: args.text('key'),
+    });
+    const result = await testProvider(args.positional, options);
     if (!result) throw notFound(`There is no provider "${args.positional}".`);
     if (args.has('json')) printJson(context, { data: result });
-    else if (result.ok) context.out(result.message);
+    else if (result.keys.length > 0) {
+      const rows = result.keys.map(({ name, ok, status, duration_ms, message }) => [
+        ...[name, ok ? 'works' : 'failed', status, `${duration_ms} ms`, message],
+      ]);
+      context.out(table(['KEY', 'RESULT', 'STATUS', 'TIME', 'MESSAGE'], rows));
+    } else if (result.ok) context.out(result.message);
     if (!result.ok) throw new Error(result.message);
+  },
+};
+
+const rotate: Command = {
+  name: 'rotate',
+  summary: 'Replace a key; the previous one stays usable for a while',
+  positional: '<name>',
+  options: {
+    'api-key': {
+      value: '<key>',
+      summary: 'New key; on stdin, it stays out of the shell history',
+    },
+    key: { value: '<name>', summary: 'Key to replace, if the provider has several' },
+    'overlap-seconds': {
+      value: '<n>',
+      summary: 'Seconds until the previous key is deleted (default: 86400)',
+    },
+    ...versionOption,
+  },
+  async run(context) {
+    const { args } = context;
+    const { positional: name } = args;
+    const question = { text: `New key for ${name}`, isSecret: true };
+    const body = definedFields({
+      api_key: args.text('api-key') ?? (await context.input(question)).trim(),
+      key: args.text('key'),
+      overlap_seconds: args.number('overlap-seconds'),
+    });
+    const { control } = await context.services();
+    printObject(context, await rotateProviderKey(control, name, body, preconditionOf(args)));
   },
 };
 
@@ -43,11 +94,13 @@ export const providers: Topic = {
         api_key: args.text('api-key'),
       }),
     }),
+    rotate,
     test,
   ],
   examples: [
     'tollgate providers set acme < acme.yaml',
     'tollgate providers change acme --api-key sk-…',
-    'tollgate providers test acme',
+    'tollgate providers rotate acme --key team-a < key.txt',
+    'tollgate providers test acme --one-token',
   ],
 };

@@ -27,6 +27,7 @@ import { auditRoutes } from '../http/management/audit.ts';
 import { byokRoutes } from '../http/management/byok.ts';
 import { configRoutes } from '../http/management/config.ts';
 import { keyRoutes, tenantKeyRoutes } from '../http/management/keys.ts';
+import { providerRoutes } from '../http/management/providers.ts';
 import type { Route } from '../http/routes.ts';
 import { dashboardRoutes } from '../http/system/dashboard.ts';
 import { healthRoutes, metricsRoutes } from '../http/system/probes.ts';
@@ -41,12 +42,9 @@ import type { RequestedBy } from '../route/requested-models.ts';
 import { toOutageError } from '../store/errors.ts';
 import { readOverview } from '../store/reports/totals.ts';
 import { rejectionReasonBy } from '../upstream/guard/pinned-call.ts';
-import { testProvider } from '../upstream/ping.ts';
+import { testProvider } from '../upstream/provider-test.ts';
 import { rejectPrivateUrls } from '../upstream/request-urls.ts';
 import type { StageDeps } from './stages.ts';
-
-/** Longer than a provider takes to list its models. */
-const providerTestMs = 15_000;
 
 interface RouteDeps extends StageDeps {
   readonly stages: Stages;
@@ -181,21 +179,26 @@ async function explain(operation: Operation, requestedBy: RequestedBy, deps: Rou
 function controlRoutes(deps: RouteDeps): Route[] {
   const { config, store, live, changes, now, catalog, health, providerKeys } = deps;
   const { recent } = deps.telemetry;
+  const routeDeps = {
+    ...{ store: store.configObjects, audit: store.auditLog },
+    vault: () => live.vault,
+    base: () => live.base,
+    current: () => config,
+    now,
+    // The change is committed. If this check fails, the next periodic check detects the change.
+    changed: () => changes.check().catch(() => undefined),
+    providerStates: () => providerStates({ catalog, health, providerKeys, recent }),
+    isCallable: (id: string) => catalog.offers(id).length > 0,
+  };
   return [
-    ...configRoutes({
-      ...{ store: store.configObjects, audit: store.auditLog },
-      vault: () => live.vault,
-      base: () => live.base,
-      current: () => config,
-      now,
-      // The change is committed. If this check fails, the next periodic check detects the change.
-      changed: () => changes.check().catch(() => undefined),
-      providerStates: () => providerStates({ catalog, health, providerKeys, recent }),
-      testProvider: async (name) => {
+    ...configRoutes(routeDeps),
+    ...providerRoutes({
+      ...routeDeps,
+      testProvider: async (name, body) => {
         const provider = config.providers.get(name);
-        return provider && testProvider(provider, providerTestMs);
+        const offers = catalog.offersAt(name).filter(({ model }) => isChatModel(model));
+        return provider && testProvider(provider, offers, body);
       },
-      isCallable: (id) => catalog.offers(id).length > 0,
     }),
     ...auditRoutes(store.auditLog),
   ];

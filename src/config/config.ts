@@ -145,7 +145,10 @@ export interface Provider {
   readonly apiKey: Secret | null;
   /** Where temporary credentials come from, instead of a key. */
   readonly workload?: WorkloadSource | undefined;
-  /** Set if requests are distributed over several keys. At least one of them is enabled. */
+  /**
+   * Set if requests are distributed over several keys, or while a replaced key can still be used.
+   * At least one of them is enabled.
+   */
   readonly keys?: readonly ProviderKey[] | undefined;
   /** The AWS region to sign requests for, if the base URL doesn't name it. */
   readonly region?: string | undefined;
@@ -172,6 +175,8 @@ export interface ProviderKey {
   readonly requestsPerMinute: number | null;
   readonly concurrentRequests: number | null;
   readonly isDisabled: boolean;
+  /** When a key that has been replaced stops being used, in epoch milliseconds. Null: never. */
+  readonly until: number | null;
 }
 
 export interface Endpoint extends Omit<EndpointConfig, 'priority' | 'pricing'> {

@@ -67,7 +67,13 @@ const provider: ConfigKind = {
   nameProblem: () =>
     'The name of a provider must be 1 to 63 letters, digits, "-", "_", and ".", ' +
     'starting with a letter or digit.',
-  secrets: ['api_key', 'api_keys.*.key', 'headers.*'],
+  secrets: [
+    'api_key',
+    'previous_key.key',
+    'api_keys.*.key',
+    'api_keys.*.previous_key.key',
+    'headers.*',
+  ],
   destinationOf: ({ base_url }) => String(base_url ?? ''),
   problemOf: (name, { api_key, api_keys, credentials, base_url }) => {
     const builtIn = builtinCatalog.providers.find((one) => one.name === name);

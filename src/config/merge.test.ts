@@ -70,12 +70,12 @@ describe('api_keys', () => {
       ...key,
       text: withKey.apiKey?.reveal(),
     }));
-    const none = { requestsPerMinute: null, concurrentRequests: null };
+    const none = { requestsPerMinute: null, concurrentRequests: null, until: null };
     expect(keys).toEqual([
       { name: 'a', weight: 1, ...none, isDisabled: true, text: 'sk-acme-1' },
       {
         ...{ name: 'b', weight: 70, requestsPerMinute: 10, concurrentRequests: 2 },
-        ...{ isDisabled: false, text: 'sk-acme-2' },
+        ...{ isDisabled: false, until: null, text: 'sk-acme-2' },
       },
     ]);
   });

@@ -8,6 +8,7 @@ import type { ConfigProblem } from './problems.ts';
 import {
   type DialectName,
   dialectNames,
+  type PreviousKeyConfig,
   type ProviderConfig,
   type ProviderKeyConfig,
 } from './provider-schema.ts';
@@ -74,6 +75,10 @@ function mergeProvider(
   const target = { ...inFile, dialect, baseUrl };
   if (apiKey) problems.push(...keyProblems(path, 'api_key', apiKey, target));
   if (inFile.api_keys) problems.push(...keyListProblems(path, inFile.api_keys, target));
+  problems.push(...previousKeyProblems(path, '', inFile.previous_key, target));
+  if (inFile.previous_key && !apiKey) {
+    reject('previous_key', 'needs an api_key, which it is used in place of');
+  }
   const headers = Object.entries(inFile.headers ?? {});
   if (headers.some((header) => !isValidHeader(...header))) {
     reject('headers', 'has a name or value that is not valid in a header');
@@ -98,20 +103,30 @@ function mergeProvider(
     byokBaseUrl: inFile.byok_base_url ?? false,
     quirks: { ...builtIn?.quirks, ...inFile.quirks },
   };
-  return inFile.api_keys ? withKeys(provider, inFile.api_keys) : provider;
+  const { api_keys: several, previous_key } = inFile;
+  if (several) return withKeys(provider, several);
+  // The key has the name of its option.
+  return apiKey && previous_key
+    ? withKeys(provider, [{ name: 'api_key', key: apiKey, previous_key }])
+    : provider;
 }
 
 function withKeys(provider: Provider, configured: readonly ProviderKeyConfig[]): Provider {
-  const keys = configured.map(
-    (key): ProviderKey => ({
-      name: key.name,
-      provider: { ...provider, apiKey: new Secret(key.key.trim()) },
+  const keys = configured.flatMap(({ previous_key: previous, ...key }) => {
+    const limits = {
       weight: key.weight ?? 1,
       requestsPerMinute: key.requests_per_minute ?? null,
       concurrentRequests: key.concurrent_requests ?? null,
       isDisabled: key.disabled ?? false,
-    }),
-  );
+    };
+    const keyOf = (name: string, text: string, until: number | null): ProviderKey => ({
+      ...{ name, ...limits, until },
+      provider: { ...provider, apiKey: new Secret(text.trim()) },
+    });
+    const current = keyOf(key.name, key.key, null);
+    if (!previous) return [current];
+    return [current, keyOf(`${key.name} (previous)`, previous.key, Date.parse(previous.until))];
+  });
   const first = keys.find(({ isDisabled }) => !isDisabled);
   return { ...provider, apiKey: first?.provider.apiKey ?? null, keys };
 }
@@ -133,7 +148,8 @@ function keyListProblems(
     problems.push({ path: `${path}.api_keys`, message });
   }
   const names = new Set<string>();
-  for (const [i, { name, key }] of keys.entries()) {
+  for (const [i, { name, key, previous_key }] of keys.entries()) {
+    problems.push(...previousKeyProblems(path, `api_keys[${i}].`, previous_key, target));
     if (names.has(name)) {
       const message = `is "${name}", which an earlier key already has`;
       problems.push({ path: `${path}.api_keys[${i}].name`, message });
@@ -143,6 +159,20 @@ function keyListProblems(
     if (key.trim() === '') {
       problems.push({ path: `${path}.${field}`, message: 'must be a non-empty quoted string' });
     } else problems.push(...keyProblems(path, field, key.trim(), target));
+  }
+  return problems;
+}
+
+function previousKeyProblems(
+  path: string,
+  parent: string,
+  previous: PreviousKeyConfig | undefined,
+  target: KeyTarget,
+): readonly ConfigProblem[] {
+  if (!previous) return [];
+  const problems = [...keyProblems(path, `${parent}previous_key.key`, previous.key.trim(), target)];
+  if (Number.isNaN(Date.parse(previous.until))) {
+    problems.push({ path: `${path}.${parent}previous_key.until`, message: "isn't a time" });
   }
   return problems;
 }

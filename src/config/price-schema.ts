@@ -4,12 +4,9 @@ import type { JsonObject } from '../core/json.ts';
 import { integer } from '../core/schema.ts';
 import { mapPrices, priceNames } from '../money/price/price-classes.ts';
 import { pricingSchema } from './model-schema.ts';
-import { priceSource, strictObject, usd } from './schema-fields.ts';
+import { priceSource, strictObject, timeWithOffset, usd } from './schema-fields.ts';
 
-const priceTime = Type.String({
-  pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,3})?)?(Z|[+-]\\d{2}:\\d{2})$',
-  expected: 'a time with its offset, such as "2026-12-01T00:00:00Z"',
-});
+const priceTime = timeWithOffset();
 
 /** The price of a model at a provider, from a time on. */
 export const priceSchema = Type.Object(

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { integer, nullable, oneOf } from '../core/schema.ts';
-import { httpUrl, secretText, strictObject } from './schema-fields.ts';
+import { httpUrl, secretText, strictObject, timeWithOffset } from './schema-fields.ts';
 
 export const dialectNames = [
   'openai',
@@ -104,6 +104,13 @@ export const quirksSchema = strictObject({
 });
 export type Quirks = Static<typeof quirksSchema>;
 
+/** The key before a rotation. It is used only if the new key can't be, until a time. */
+const previousKeySchema = Type.Object(
+  { key: secretText(), until: timeWithOffset() },
+  { additionalProperties: false },
+);
+export type PreviousKeyConfig = Static<typeof previousKeySchema>;
+
 /** One of several keys of a provider. */
 const providerKeySchema = Type.Object(
   {
@@ -113,6 +120,7 @@ const providerKeySchema = Type.Object(
       expected: '1 to 63 letters, digits, "-", "_", and "."',
     }),
     key: secretText(),
+    previous_key: Type.Optional(previousKeySchema),
     /** The key's share of the requests, relative to the provider's other keys. */
     weight: Type.Optional(integer(1, 1000)),
     /** Per process, like the next limit. */
@@ -158,6 +166,7 @@ export const providerSchema = strictObject({
   /** The credentials of the machine or container, instead of a key. */
   credentials: oneOf(...workloadNames),
   headers: Type.Record(Type.String(), Type.String({ hidden: true })),
+  previous_key: previousKeySchema,
   /** Several keys, instead of `api_key`. */
   api_keys: Type.Array(providerKeySchema, { minItems: 1, maxItems: keysMax }),
   /** The AWS region to sign requests for, if the base URL doesn't name it. */

@@ -28,6 +28,14 @@ export function secretText() {
   return Type.String({ minLength: 1, expected, hidden: true });
 }
 
+/** A moment, for people in any time zone. */
+export function timeWithOffset() {
+  return Type.String({
+    pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,3})?)?(Z|[+-]\\d{2}:\\d{2})$',
+    expected: 'a time with its offset, such as "2026-12-01T00:00:00Z"',
+  });
+}
+
 /** Prices are quoted, so that YAML parsers don't read them as floating-point numbers. */
 export function usd() {
   return Type.String({

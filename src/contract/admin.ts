@@ -207,6 +207,7 @@ const providerKeySchema = inlineRecord({
       '`set_aside`: rejected by the provider.',
   },
   running_requests: count(),
+  until: nullable(time('When a key that has been replaced stops being used.')),
   retry_after_seconds: nullable(count('When the key is used or tried again.')),
   status: nullable(count('The status with which the provider rejected the key.')),
   message: nullable(text("The provider's message, without secrets.")),

@@ -40,7 +40,7 @@ const ownership = {
 const ownershipSchema = inlineRecord(ownership);
 export type OwnershipObject = Shape<typeof ownershipSchema>;
 
-const providerResource = record('Provider', {
+export const providerResource = record('Provider', {
   ...providerStateFields,
   ...ownership,
   config: withLabels(providerSchema),
@@ -95,23 +95,13 @@ const settingResource = record('Setting', {
 });
 
 /** What a change can require of the version that it is based on. */
-const preconditions =
+export const preconditions =
   'With `If-Match: "<version>"`, the request changes only this version, and with ' +
   '`If-None-Match: *` it only creates. Otherwise, the answer is 412. The change is checked ' +
   'together with the rest of the configuration, and applies to new requests on every process ' +
   'within a second. 409 means that the configuration file sets the object.';
 const secretRule =
   'Secrets are returned as labels. A secret that is omitted, or sent as its label, stays as it is.';
-
-const providerTestResult = record('ProviderTestResult', {
-  ok: Type.Boolean(),
-  call: oneOf('model_list', 'reachability'),
-  status: nullable(count('The HTTP status that the provider returned.')),
-  duration_ms: count(),
-  models: nullable(count('How many models the provider lists.')),
-  message: text("One sentence. After a failure, it is the provider's own, if it sent one."),
-});
-export type ProviderTestObject = Shape<typeof providerTestResult>;
 
 export const restoreSchema = Type.Object(
   {
@@ -290,13 +280,4 @@ export const newPriceDoc: RouteDoc = {
     pricing: { prompt: '0.40', completion: '1.20' },
   },
   responses: { 201: data(priceResource) },
-};
-
-export const providerTestDoc: RouteDoc = {
-  summary: 'Test a provider',
-  details:
-    'Sends a free call to the provider with its key, such as a request for its list of models. ' +
-    'The answer is 200 even if the test fails.',
-  path: { name: 'The name of the provider.' },
-  responses: { 200: data(providerTestResult) },
 };

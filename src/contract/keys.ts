@@ -24,7 +24,7 @@ import type { RouteDoc } from './route-doc.ts';
 export const keysPerPage = 100;
 
 /** A week. Long enough to roll out a new secret, short enough that the old one isn't forgotten. */
-const overlapSecondsMax = 604_800;
+export const overlapSecondsMax = 604_800;
 
 /** Operators can define aliases of any form. */
 const modelPattern = Type.String({

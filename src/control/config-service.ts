@@ -47,7 +47,7 @@ export interface Precondition {
 }
 
 /** Returns the document that replaces the current one, which is undefined for a new object. */
-type Edit = (current: JsonObject | undefined) => unknown;
+type Edit = (current: JsonObject | undefined, stored: StoredObject | undefined) => unknown;
 
 export async function listObjects(
   deps: ConfigServiceDeps,
@@ -95,7 +95,7 @@ export async function putObject(
   body: unknown,
   precondition: Precondition = {},
 ): Promise<ChangedObject> {
-  return editObject(deps, id, () => body, precondition, 'reuse');
+  return editObject(deps, id, () => body, precondition, { omitted: 'reuse' });
 }
 
 /** Changes some fields of an object of the store, or of a copy of a built-in one. */
@@ -116,7 +116,7 @@ export async function patchObject(
     },
     precondition,
     // The document to change has labels in place of the secrets to reuse.
-    'remove',
+    { omitted: 'remove' },
   );
 }
 
@@ -154,12 +154,19 @@ export async function deleteObject(
   await deps.changed();
 }
 
-async function editObject(
+interface EditOptions {
+  readonly omitted: OmittedSecrets;
+  /** The action in the audit log. By default, `<kind>.create` or `<kind>.update`. */
+  readonly action?: string;
+}
+
+/** Creates or changes an object. Throws 400, 409, 412. */
+export async function editObject(
   deps: ConfigServiceDeps,
   id: KnownId,
   edit: Edit,
   precondition: Precondition,
-  omitted: OmittedSecrets,
+  { omitted, action }: EditOptions,
 ): Promise<ChangedObject> {
   const { kind, name } = id;
   const base = deps.base();
@@ -170,14 +177,15 @@ async function editObject(
     const stored = findObject(current, id);
     isNew = stored === undefined;
     requireMatch(precondition, id, stored);
-    const document = validDocument(kind, name, edit(stored?.document));
+    const document = validDocument(kind, name, edit(stored?.document, stored));
     if (stored) requireNotStarted(stored, deps.now());
     else requireFutureStart(id, deps.now());
     const saved = vault.seal({ ...id, document }, { stored, omitted, sealingKey });
     const context = { base, vault, current, now: deps.now() };
     const removed = requireValid(context, { saved: [saved], removed: [] });
     const change = changeOf(kind, name, stored?.document ?? null, saved.document);
-    return { saved: [saved], removed, audited: [change, ...removed.map(deletionOf)] };
+    const own = action === undefined ? change : { ...change, action };
+    return { saved: [saved], removed, audited: [own, ...removed.map(deletionOf)] };
   };
   const changed = await deps.store.change(deps.now(), vault.fingerprint, plan);
   await deps.changed();

@@ -121,8 +121,12 @@ function withPreviousSecrets(
   const reused = new Set<string>();
   for (const { path, text } of previous?.fields ?? []) {
     const [top = ''] = path;
+    // A section such as `previous_key` is removed together with its secret.
+    const isSection = path.length > 1 && patterns.includes(path.join('.'));
     const isOmitted =
-      filled[top] === undefined || (isLiteral(path, patterns) && isMissingIn(filled, path));
+      filled[top] === undefined
+        ? !isSection
+        : isLiteral(path, patterns) && isMissingIn(filled, path);
     if (isOmitted && omitted === 'remove') continue;
     if (!isOmitted && valueAt(filled, path) !== labelOfKey(text)) continue;
     if (filled[top] === undefined) filled = { ...filled, [top]: previous?.document[top] };

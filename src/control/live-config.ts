@@ -7,6 +7,7 @@ import type { SecretKeys } from '../core/secret.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ConfigStore, StoredObject } from './config-store.ts';
 import { ConfigVault } from './config-vault.ts';
+import { keyRotationTasks } from './key-rotation.ts';
 
 /** Which configuration this process uses. */
 export interface ConfigState {
@@ -86,7 +87,11 @@ export class LiveConfig {
 
   periodicTasks(): PeriodicTask[] {
     const retry = async () => (this.#isOutdated ? this.check() : undefined);
-    return [{ everyMs: changePollMs, run: retry }];
+    const cleanup = keyRotationTasks({
+      ...{ store: this.#store, now: Date.now },
+      ...{ vault: () => this.vault, current: () => this.#current },
+    });
+    return [{ everyMs: changePollMs, run: retry }, ...cleanup];
   }
 
   /** Uses another configuration of the file. Throws, and changes nothing, if it is invalid. */

@@ -199,6 +199,11 @@ export class Catalog extends CallableModels {
     return this.#allOffers.get(alias) ?? [];
   }
 
+  /** Returns all offers at a provider. */
+  offersAt(provider: string): readonly Offer[] {
+    return [...this.#allOffers.values()].flat().filter((offer) => offer.provider.name === provider);
+  }
+
   override models(): readonly Model[] {
     return [...this.#models.values()];
   }

@@ -113,13 +113,30 @@ export class ProviderKeys {
     tried: readonly OfferKey[],
   ): OfferKey | undefined {
     const now = this.#now();
+    const untried = keys.filter((key) => !tried.includes(key) && !isOver(key));
+    // A replaced key is used only if no other key can be.
+    const current = untried.filter(({ key }) => key.until === null);
+    const best =
+      this.#choose(current, model, session, now) ??
+      this.#choose(untried, model, session, now) ??
+      (tried.length === 0 ? this.#leastRejected(untried, model, now) : undefined);
+    if (best) this.#start(this.#stateOf(best.key), now);
+    return best;
+  }
+
+  #choose(
+    keys: readonly OfferKey[],
+    model: string,
+    session: number | null,
+    now: number,
+  ): OfferKey | undefined {
     let best: OfferKey | undefined;
     let highest = Number.NEGATIVE_INFINITY;
     let sum = 0;
     for (const candidate of keys) {
       const { key } = candidate;
       const state = this.#stateOf(key);
-      if (tried.includes(candidate) || waitMs(state, model, now) > 0) continue;
+      if (waitMs(state, model, now) > 0) continue;
       if (state.setAside && state.setAside.until > now) continue;
       let score = state.turn + key.weight;
       if (session === null) {
@@ -130,8 +147,7 @@ export class ProviderKeys {
       best = candidate;
       highest = score;
     }
-    best ??= tried.length === 0 ? this.#leastRejected(keys, model, now) : undefined;
-    if (best) this.#start(this.#stateOf(best.key), sum, now);
+    if (best) this.#stateOf(best.key).turn -= sum;
     return best;
   }
 
@@ -142,8 +158,7 @@ export class ProviderKeys {
     return keys.toSorted((a, b) => untilOf(a) - untilOf(b))[0];
   }
 
-  #start(state: KeyState, sum: number, now: number): void {
-    state.turn -= sum;
+  #start(state: KeyState, now: number): void {
     state.running += 1;
     state.requests += 1;
     const { setAside } = state;
@@ -197,6 +212,7 @@ export class ProviderKeys {
   /** Returns the shortest wait of keys that are only rate limited, or null if there are none. */
   waitSeconds(keys: readonly OfferKey[], model: string, now = this.#now()): number | null {
     const waits = keys.flatMap(({ key }) => {
+      if (isOver({ key })) return [];
       const state = this.#stateOf(key);
       const ms = state.setAside ? 0 : waitMs(state, model, now);
       return ms > 0 ? [ms] : [];
@@ -211,7 +227,7 @@ export class ProviderKeys {
   #statusOf(key: ProviderKey, now: number): KeyStatus {
     const { running, setAside, waits } = this.#stateOf(key);
     const none = { key, running, retryAfterSeconds: null, status: null, message: null };
-    if (key.isDisabled) return { ...none, state: 'disabled' };
+    if (key.isDisabled || isOver({ key })) return { ...none, state: 'disabled' };
     if (setAside) {
       const { status, message, until } = setAside;
       return {
@@ -237,6 +253,11 @@ export class ProviderKeys {
     this.#states.set(name, state);
     return state;
   }
+}
+
+/** Returns whether a replaced key must not be used any more. */
+function isOver({ key: { until } }: Pick<OfferKey, 'key'>): boolean {
+  return until !== null && until <= Date.now();
 }
 
 function nameOf({ provider, name }: ProviderKey): string {

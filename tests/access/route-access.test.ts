@@ -45,6 +45,7 @@ const policy: Readonly<Record<Access, string>> = {
     GET /admin/v1/accounting  GET /admin/v1/providers  GET /admin/v1/providers/{name}
     PUT /admin/v1/providers/{name}  PATCH /admin/v1/providers/{name}
     DELETE /admin/v1/providers/{name}  POST /admin/v1/providers/{name}/test
+    POST /admin/v1/providers/{name}/rotate
     GET /admin/v1/models  GET /admin/v1/models/{name}  PUT /admin/v1/models/{name}
     PATCH /admin/v1/models/{name}  DELETE /admin/v1/models/{name}  GET /admin/v1/aliases
     GET /admin/v1/aliases/{name}  PUT /admin/v1/aliases/{name}

@@ -119,8 +119,17 @@ test(
       '1',
     ]);
     expect(old.stderr).toContain('was changed by');
-    const tested = await tollgate(one, ['providers', 'test', 'acme']);
-    expect([tested.exitCode, tested.stdout + tested.stderr]).not.toEqual([0, '']);
+    const rotation = ['providers', 'rotate', 'acme', '--api-key', 'sk-rotated-0123456789'];
+    const rotated = await tollgate(one, rotation);
+    const { api_key, previous_key } = fieldsOf(fieldsOf(jsonIn(rotated)).config);
+    expect([api_key, fieldsOf(previous_key).key]).toEqual(['•••6789', '•••6789']);
+    const tested = await tollgate(one, ['providers', 'test', 'acme', '--one-token']);
+    expect([tested.exitCode, tested.stderr]).toEqual([0, '']);
+    expect(tested.stdout).toMatch(
+      /^KEY .*\napi_key +works +200 .*\napi_key \(previous\) +works +200 /,
+    );
+    const free = await tollgate(one, ['providers', 'test', 'acme', '--key', 'api_key']);
+    expect([free.exitCode, free.stderr]).not.toEqual([0, '']);
     const log = objectsIn(jsonIn(await tollgate(one, ['audit', '--json', '--action', 'setting.'])));
     expect(log.map(({ action, origin }) => [action, origin])).toEqual([
       ['setting.create', 'cli'],
@@ -138,7 +147,7 @@ test(
     const findings = objectsIn(jsonIn(await tollgate(one, ['doctor', '--json'])));
     const found = (name: string) => findings.find((finding) => finding.name === name);
     expect(found('configuration')?.found).toContain('objects in the store');
-    expect(found('provider acme')).toBeDefined();
+    expect(found('provider acme, key api_key')).toBeDefined();
     await tollgate(one, ['tenants', 'create', '--id', 'team', '--name', 'Team']);
     const key = ['--tenant', 'team', '--api-key', 'sk-own-0123456789', '--json'];
     const saved = await tollgate(one, ['byok', 'set', 'acme', ...key]);

@@ -284,7 +284,7 @@ describe('answers match /openapi.json', () => {
   });
 
   async function sendConfigObjects(key: string): Promise<void> {
-    const provider = { dialect: 'openai', base_url: checked.upstream.url, api_key: null };
+    const provider = { dialect: 'openai', base_url: checked.upstream.url, api_key: 'sk-own' };
     const endpoint = { provider: 'own', model: 'a', pricing: { prompt: '1', completion: '1' } };
     const model = { name: 'A', input_modalities: ['text'], output_modalities: ['text'] };
     const priced = 'own/a@own@2099-01-01T00:00:00Z';
@@ -308,6 +308,12 @@ describe('answers match /openapi.json', () => {
     await checked.sendOk('POST /admin/v1/prices', '/admin/v1/prices', { key, body: price });
     const [test, named] = ['/admin/v1/providers/own/test', '/admin/v1/providers/{name}/test'];
     await checked.sendOk(`POST ${named}`, test, { key });
+    const rotate = { key, body: { api_key: 'sk-new' } };
+    await checked.sendOk(
+      'POST /admin/v1/providers/{name}/rotate',
+      '/admin/v1/providers/own/rotate',
+      rotate,
+    );
     const listed = '/admin/v1/audit';
     const { json } = await checked.sendOk(`GET ${listed}`, `${listed}?target=fast`, { key });
     const [, created] = json.data as { id: number }[];

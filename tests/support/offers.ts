@@ -27,7 +27,8 @@ export function withKeys(
 ): Provider {
   const keys = names.map((name) => {
     const withKey = { ...provider, apiKey: new Secret(`sk-${name}-0123456789abcdef`) };
-    const limits = { requestsPerMinute: null, concurrentRequests: null, isDisabled: false };
+    const none = { requestsPerMinute: null, concurrentRequests: null, until: null };
+    const limits = { ...none, isDisabled: false };
     return { name, provider: withKey, weight: 1, ...limits, ...change };
   });
   return { ...provider, apiKey: keys[0]?.provider.apiKey ?? null, keys };

@@ -18,7 +18,7 @@ export function providerChecks(config: Config, waitMs = checkTimeoutMs): readonl
     const { name, keys } = provider;
     if (!keys) return [providerCheck(`provider ${name}`, provider, waitMs)];
     return keys
-      .filter(({ isDisabled }) => !isDisabled)
+      .filter(({ isDisabled, until }) => !isDisabled && (until === null || until > Date.now()))
       .map((key) => providerCheck(`provider ${name}, key ${key.name}`, key.provider, waitMs, key));
   });
 }

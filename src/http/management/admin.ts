@@ -207,6 +207,7 @@ function providerKeyObject(keyStatus: KeyStatus): ProviderKeyObject {
   const { key, state, running, retryAfterSeconds, status, message } = keyStatus;
   return {
     ...{ name: key.name, weight: key.weight, state, running_requests: running },
+    until: key.until === null ? null : new Date(key.until).toISOString(),
     ...{ retry_after_seconds: retryAfterSeconds, status, message },
   };
 }

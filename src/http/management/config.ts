@@ -3,14 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { configKinds, isKindName, type KindName } from '../../config/kinds.ts';
 import { priceName, priceSchema } from '../../config/price-schema.ts';
 import type { ProviderStateObject } from '../../contract/admin.ts';
-import {
-  configDocs,
-  newPriceDoc,
-  type ProviderTestObject,
-  providerTestDoc,
-  restoreDoc,
-  restoreSchema,
-} from '../../contract/config.ts';
+import { configDocs, newPriceDoc, restoreDoc, restoreSchema } from '../../contract/config.ts';
 import { deletedObject } from '../../contract/fields.ts';
 import type { AuditEntry, AuditReads } from '../../control/audit.ts';
 import {
@@ -27,7 +20,6 @@ import { listPriceObjects, ownershipOf, priceObject } from '../../control/listed
 import { soonestStart } from '../../control/start-times.ts';
 import { invalidRequest, notFound } from '../../core/errors.ts';
 import { validationError } from '../../core/schema.ts';
-import type { ProviderTestResult } from '../../upstream/ping.ts';
 import { readManagementBody } from '../body/body.ts';
 import { json } from '../reply.ts';
 import { type Exchange, type Route, routesFor } from '../routes.ts';
@@ -36,8 +28,6 @@ export interface ConfigRouteDeps extends ConfigServiceDeps {
   readonly audit: AuditReads;
   /** Returns the health of each provider that this process calls, by name. */
   providerStates(): ReadonlyMap<string, ProviderStateObject>;
-  /** Returns undefined if there is no such provider. */
-  testProvider(name: string): Promise<ProviderTestResult | undefined>;
   /** Returns whether every tenant can call the model. */
   isCallable(modelId: string): boolean;
   /** Returns the configuration in use. */
@@ -53,7 +43,6 @@ export function configRoutes(deps: ConfigRouteDeps): Route[] {
   return [
     ...kinds.flatMap((kind) => kindRoutes(kind, deps)),
     newPriceRoute(deps),
-    testRoute(deps),
     restoreRoute(deps),
   ];
 }
@@ -72,17 +61,6 @@ function newPriceRoute(deps: ConfigRouteDeps): Route {
 }
 
 const newPriceCheck = Compile(priceSchema);
-
-function testRoute(deps: ConfigRouteDeps): Route {
-  return admin.post('/admin/v1/providers/:name/test', providerTestDoc, async (exchange) => {
-    const name = exchange.param('name');
-    const result = await deps.testProvider(name);
-    if (!result) throw notFound(`There is no provider "${name.slice(0, 100)}".`);
-    const { durationMs, ...rest } = result;
-    const data: ProviderTestObject = { ...rest, duration_ms: durationMs };
-    return json(exchange, { data });
-  });
-}
 
 function restoreRoute(deps: ConfigRouteDeps): Route {
   return admin.post('/admin/v1/audit/:id/restore', restoreDoc, async (exchange) => {
@@ -154,7 +132,7 @@ function kindRoutes(kind: KindName, deps: ConfigRouteDeps): Route[] {
   ];
 }
 
-function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps): object {
+export function resourceOf(kind: KindName, object: ConfigObject, deps: ConfigRouteDeps): object {
   const { name, document } = object;
   const owner = ownershipOf(object, deps);
   switch (kind) {
@@ -196,7 +174,7 @@ function unownedProviders(
 const entityTag = /^(?:W\/)?"(\d+)"$/;
 
 /** Reads `If-Match` and `If-None-Match`. Throws 400. */
-function preconditionOf({ request }: Exchange): Precondition {
+export function preconditionOf({ request }: Exchange): Precondition {
   const match = request.headers.get('if-match');
   const noneMatch = request.headers.get('if-none-match');
   if (noneMatch !== null && noneMatch.trim() !== '*') {
