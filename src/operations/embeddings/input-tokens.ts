@@ -8,12 +8,13 @@ const tokensPerToken = 2;
 
 /** Returns the most tokens that the inputs may have in any tokenizer. */
 export function inputTokensMax({ inputs }: EmbeddingsOptions): number {
-  let [bytes, tokens] = [0, 0];
+  let tokens = 0;
   for (const input of inputs) {
-    if (typeof input === 'string') bytes += Buffer.byteLength(input);
-    else tokens += input.length;
+    // Rounded for each input, because the shortest text is a token, too.
+    if (typeof input === 'string') tokens += maxTokensIn(Buffer.byteLength(input));
+    else tokens += input.length * tokensPerToken;
   }
-  return maxTokensIn(bytes) + tokens * tokensPerToken;
+  return tokens;
 }
 
 /** Tokens decoded before the event loop runs again: about 1 ms of work. */
