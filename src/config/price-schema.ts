@@ -8,6 +8,15 @@ import { priceSource, strictObject, timeWithOffset, usd } from './schema-fields.
 
 const priceTime = timeWithOffset();
 
+/** Returns a time in epoch milliseconds, or NaN for one that doesn't exist. */
+export function readPriceTime(text: string): number {
+  // Date.parse reads February 30 as March 2.
+  const day = text.slice(0, 'YYYY-MM-DD'.length);
+  const midnight = Date.parse(`${day}T00:00:00Z`);
+  const exists = !Number.isNaN(midnight) && new Date(midnight).toISOString().startsWith(day);
+  return exists ? Date.parse(text) : Number.NaN;
+}
+
 /** The price of a model at a provider, from a time on. */
 export const priceSchema = Type.Object(
   {
@@ -48,7 +57,7 @@ export function readPriceName(name: string): PriceId | undefined {
     upstream,
     from = '',
   } = priceNamePattern.exec(name)?.groups ?? {};
-  if (!Check(priceTime, from) || Number.isNaN(Date.parse(from))) return undefined;
+  if (!Check(priceTime, from) || Number.isNaN(readPriceTime(from))) return undefined;
   return { model, provider, ...(upstream !== undefined && { upstream_model: upstream }), from };
 }
 

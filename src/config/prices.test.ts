@@ -35,3 +35,28 @@ test.each([
 ])('the age of %j is %j days', (source, age) => {
   expect(ageInDays(source, now)).toBe(age);
 });
+
+describe('a file with prices', () => {
+  const price = { model: 'openai/gpt-5', provider: 'openai', pricing: { prompt: '1' } };
+  const load = (data: object) => loadConfig({}, {}, undefined, { source: 'tollgate.yaml', data });
+
+  test.each(['2026-02-30T00:00:00Z', '2026-13-01T00:00:00Z'])(
+    'is rejected if a price starts at %s, which does not exist',
+    (from) => {
+      const message = `prices[0].from must be an existing time, not "${from}"`;
+      expect(() => load({ prices: [{ ...price, from }] })).toThrow(message);
+    },
+  );
+
+  test('is rejected if two prices of a model start at the same time', () => {
+    const starts = ['2026-12-01T00:00:00Z', '2026-12-01T01:00:00+01:00'];
+    const prices = starts.map((from) => ({ ...price, from }));
+    expect(() => load({ prices })).toThrow('prices[1].from is the start of an earlier entry');
+  });
+
+  test('may have a plan whose tenants pay nothing', () => {
+    const { plans } = load({ plans: { free: { factor_basis_points: 0 }, list: {} } });
+    const factors = [...plans.values()].map(({ factorBasisPoints }) => factorBasisPoints);
+    expect(factors).toEqual([0, 10_000]);
+  });
+});

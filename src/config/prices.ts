@@ -6,7 +6,7 @@ import { builtinCatalog } from './catalog/index.ts';
 import type { Config, Endpoint, Model, Plan, PriceChange } from './config.ts';
 import { priceProblems } from './model-problems.ts';
 import type { PricingConfig } from './model-schema.ts';
-import { type PlanConfig, type PriceConfig, priceName } from './price-schema.ts';
+import { type PlanConfig, type PriceConfig, priceName, readPriceTime } from './price-schema.ts';
 import type { ConfigProblem } from './problems.ts';
 import type { ConfigFile } from './schema.ts';
 import type { PriceSource } from './schema-fields.ts';
@@ -193,7 +193,7 @@ export function problemsOfPrices(
         upstream.join(', ');
       return [{ path: `${path}.upstream_model`, message }];
     }
-    const time = from === undefined ? null : Date.parse(from);
+    const time = from === undefined ? null : readPriceTime(from);
     if (Number.isNaN(time)) {
       return [{ path: `${path}.from`, message: `must be an existing time, not "${from}"` }];
     }

@@ -43,10 +43,14 @@ function runPiece(
     next: () => next(stop),
   };
   const outcomes: RequestOutcome[] = [];
+  const calls: Call[] = [];
   const stages = {
     resolveModels() {},
     findReplay: () => undefined,
-    plan: () => [],
+    plan(call: Call) {
+      calls.push(call);
+      return [];
+    },
     reserve: async () => ({ hold: undefined }),
     async tryOffers({ clientSignal, receivedAt }: Call) {
       if (bookedBy === 'this worker') booked.createdAt = receivedAt;
@@ -72,12 +76,12 @@ function runPiece(
     stages: () => stages as unknown as Stages,
     now: () => 999,
   } as unknown as RunnerDeps);
-  const job = { jobId: 'job', jobCreatedAt: 0, tenantId: 'acme', keyId: 'key' };
+  const job = { jobId: 'job', jobCreatedAt: 7, tenantId: 'acme', keyId: 'key' };
   const call = { ...job, requestId: 'one', model: 'a/voice' };
   const voice = { type: 'speech', voice: 'v', format: 'mp3' } as const;
   const options = { ...voice, speed: null, instructions: null };
   const speechPiece = { ...call, ...options, input: 'Hello.', provider: null, signal: stop.signal };
-  return { result: runner.run(speechPiece), outcomes, listeners };
+  return { result: runner.run(speechPiece), outcomes, calls, listeners };
 }
 
 describe('GatewayJobRunner', () => {
@@ -104,6 +108,12 @@ describe('GatewayJobRunner', () => {
     expect(await failureOf(result)).toMatchObject({ symbol: 'upstream_error' });
     expect(reads).toBe(4);
     expect(outcomes).toMatchObject([{ kind: 'interrupted', metrics: { outputCharacters: 0 } }]);
+  });
+
+  test('uses the prices of the moment at which the job was created', async () => {
+    const { result, calls } = runPiece(async () => undefined);
+    await result;
+    expect(calls.map(({ pricedAt }) => pricedAt)).toEqual([7]);
   });
 
   test('reports the charge of the worker that was booked first', async () => {

@@ -74,6 +74,26 @@ const chat = (model: string, at = gateway) =>
   at.post({ model, messages: [{ role: 'user', content: 'one two' }] });
 const costOf = ({ json }: Awaited<ReturnType<typeof chat>>) => Number(fieldsOf(json.usage).cost);
 
+/** Sends a chat except for the end of its body. `end` sends that and returns the answer. */
+function beginChat(model: string) {
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const writer = writable.getWriter();
+  const messages = [{ role: 'user', content: 'one two' }];
+  const body = Buffer.from(JSON.stringify({ model, messages }));
+  const headers = { authorization: `Bearer ${gateway.keys.routing}` };
+  const path = '/v1/chat/completions';
+  const answer = fetch(gateway.url + path, { method: 'POST', headers, body: readable });
+  const begun = writer.write(body.subarray(0, 9));
+  return {
+    async end() {
+      await begun;
+      await writer.write(body.subarray(9));
+      await writer.close();
+      return (await answer).json();
+    },
+  };
+}
+
 function recordOf(requestId: string): Promise<RequestRecord> {
   return waitUntil(() => gateway.store.requestLog.findForAnyTenant(requestId));
 }
@@ -112,7 +132,7 @@ describe('prices', () => {
     await send('DELETE', path);
   });
 
-  test('that are changed apply at one moment in every process', async () => {
+  test('that are changed apply to requests that begin later, at one moment in every process', async () => {
     const created = await send('POST', '/prices', {
       model: 'acme/changing',
       provider: 'acme',
@@ -120,6 +140,7 @@ describe('prices', () => {
     });
     expect([created.status, fieldsOf(created.data).state]).toEqual([201, 'scheduled']);
     const from = Date.parse(String(fieldsOf(created.data).from));
+    const begun = beginChat('acme/changing');
     const requests: { id: string; cost: number }[] = [];
     const latest = new Map<InProcessGateway, number>();
     await waitUntil(async () => {
@@ -137,6 +158,7 @@ describe('prices', () => {
       expect(charges.modelCharge).toBe(cost);
     }
     expect(requests.some(({ cost }) => cost === 8)).toBe(true);
+    expect(fieldsOf(fieldsOf(await begun.end()).usage).cost).toBe(8);
     const name = String(fieldsOf(created.data).name);
     const late = await send('DELETE', `/prices/${name}`);
     expect([late.status, late.error.message]).toEqual([
@@ -235,6 +257,14 @@ describe('plans', () => {
     });
     const { pricing } = fieldsOf(await models.json());
     expect(pricing).toMatchObject({ prompt: '0.00000125', request: '0.00001' });
+
+    const discount = { factor_basis_points: 5_000, surcharge: null };
+    expect((await send('PATCH', '/plans/pro', discount)).status).toBe(200);
+    const cheaper = await chat('acme/chat');
+    expect(costOf(cheaper)).toBe(4);
+    const margin = marginObject(await recordOf(cheaper.requestId), 1_000_000);
+    expect(margin).toMatchObject({ list: '8', margin: '-4', charge: '4' });
+    await send('PUT', '/plans/pro', document);
 
     await send('PATCH', '/tenants/default', { plan: null });
     expect(costOf(await chat('acme/chat'))).toBe(8);
