@@ -108,6 +108,7 @@ const healthOf = (object: ConfigObject) => object as ConfigObject & ProviderHeal
 const providerColumns: readonly Column<ConfigObject>[] = [
   { title: 'Dialect', cell: (object) => <code>{healthOf(object).dialect}</code> },
   { title: 'Status', cell: (object) => <ProviderStatus provider={healthOf(object)} /> },
+  { title: 'Keys', cell: (object) => <KeyStates provider={healthOf(object)} /> },
   { title: 'Recent failures', cell: (object) => <RecentFailures provider={healthOf(object)} /> },
 ];
 
@@ -123,6 +124,34 @@ function ProviderStatus({ provider: { circuit, keys } }: { readonly provider: Pr
           <ProviderKeyState keyState={one} />
         </span>
       ))}
+    </span>
+  );
+}
+
+const keyStates = {
+  available: 'available',
+  waiting: 'rate limited',
+  set_aside: 'set aside',
+  disabled: 'disabled',
+} as const;
+
+/** Lists the keys that can't be used now, with the provider's message. */
+function KeyStates({ provider: { keys } }: { readonly provider: ProviderHealth }) {
+  if (keys.length === 0) return <>–</>;
+  const available = keys.filter(({ state }) => state === 'available').length;
+  return (
+    <span class="two-lines">
+      <span>
+        {available} of {plural(keys.length, 'key')} available
+      </span>
+      {keys
+        .filter(({ state }) => state !== 'available')
+        .map(({ name, state, message }) => (
+          <small key={name}>
+            {name}: {keyStates[state]}
+            {message !== null && `, ${message}`}
+          </small>
+        ))}
     </span>
   );
 }

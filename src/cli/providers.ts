@@ -1,7 +1,10 @@
+import { environment } from '../config/environment.ts';
+import { loadConfig } from '../config/load.ts';
 import { dialectNames } from '../config/provider-schema.ts';
+import type { ProviderKeyObject } from '../contract/admin.ts';
 import { rotateProviderKey } from '../control/key-rotation.ts';
 import { notFound } from '../core/errors.ts';
-import { definedFields, textOf } from '../core/json.ts';
+import { definedFields, fieldsOf, objectsIn, parseJson, textOf } from '../core/json.ts';
 import type { Command, Topic } from './command.ts';
 import {
   configCommands,
@@ -10,7 +13,8 @@ import {
   printObject,
   versionOption,
 } from './config-objects.ts';
-import { printJson, table } from './output.ts';
+import { callGateway, localUrl, urlOption } from './gateway-url.ts';
+import { printJson, printTable, table } from './output.ts';
 
 const test: Command = {
   name: 'test',
@@ -41,6 +45,44 @@ const test: Command = {
     if (!result.ok) throw new Error(result.message);
   },
 };
+
+const timeoutMs = 10_000;
+
+/** Only a running gateway knows what its keys' requests got. */
+const keys: Command = {
+  name: 'keys',
+  summary: 'Show the state of keys, as seen by a running gateway',
+  positional: '[name]',
+  options: {
+    url: { value: '<url>', summary: 'URL of the gateway (default: from the configuration)' },
+  },
+  async run(context) {
+    const { args, flags } = context;
+    const token = environment.TOLLGATE_ADMIN_TOKEN;
+    if (!token) throw new Error('Set TOLLGATE_ADMIN_TOKEN to the admin token of the gateway.');
+    const { server } = loadConfig(flags, environment, ['server']);
+    const url = `${urlOption(args) ?? localUrl(server.admin ?? server)}/admin/v1/providers`;
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await callGateway({ method: 'GET', url, headers }, timeoutMs);
+    const { data, error } = fieldsOf(parseJson(await response.text()));
+    if (!response.ok) throw new Error(`${url} returned: ${textOf(fieldsOf(error).message)}`);
+    const { positional: name } = args;
+    const found = objectsIn(data).filter((provider) => name === '' || provider.name === name);
+    if (name !== '' && found.length === 0) throw notFound(`There is no provider "${name}".`);
+    const states = found.flatMap((provider) =>
+      objectsIn(provider.keys).map((key) => ({ provider: textOf(provider.name), ...key })),
+    ) as KeyState[];
+    if (args.has('json')) return printJson(context, { data: states });
+    const rows = states.map((key) => [
+      ...[key.provider, key.name, key.state.replace('_', ' '), key.running_requests],
+      ...[key.retry_after_seconds, key.status, key.message],
+    ]);
+    const head = ['PROVIDER', 'KEY', 'STATE', 'RUNNING', 'RETRY (S)', 'STATUS', 'MESSAGE'];
+    printTable(context, 'providers with several keys', head, rows);
+  },
+};
+
+type KeyState = ProviderKeyObject & { readonly provider: string };
 
 const rotate: Command = {
   name: 'rotate',
@@ -94,6 +136,7 @@ export const providers: Topic = {
         api_key: args.text('api-key'),
       }),
     }),
+    keys,
     rotate,
     test,
   ],

@@ -240,3 +240,39 @@ test(
   },
   timeoutMs,
 );
+
+test(
+  'an operator sees the state of each key, and tests a provider with one token',
+  async () => {
+    await using tab = await Tab.open(browser, { theme: 'dark', size: desktop });
+    const { page } = tab;
+    const counts = { weight: 1, running_requests: 0, until: null, retry_after_seconds: null };
+    const keyOf = (name: string, state: string, message: string | null = null) => ({
+      ...{ ...counts, name, state, message, status: message === null ? null : 401 },
+    });
+    const keys = [
+      keyOf('limited', 'waiting'),
+      keyOf('expired', 'set_aside', 'Incorrect API key provided: [key].'),
+      keyOf('good', 'available'),
+    ];
+    await page.route('**/admin/v1/providers', async (route) => {
+      const response = await route.fetch();
+      const { data } = (await response.json()) as { data: object[] };
+      await route.fulfill({ json: { data: data.map((provider) => ({ ...provider, keys })) } });
+    });
+    await tab.signIn(gateway.url, gateway.keys.admin, '/configuration');
+    const row = page.getByRole('row', { name: /^locked/ });
+    await row.getByText('1 of 3 keys available').waitFor();
+    await row.getByText('limited: rate limited').waitFor();
+    await row.getByText('expired: set aside, Incorrect API key provided: [key].').waitFor();
+    expect(await tab.accessibilityViolations()).toEqual([]);
+    await page.getByRole('button', { name: 'Test locked' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('List of models').waitFor();
+    await dialog.getByRole('button', { name: 'Generate one token' }).click();
+    await dialog.getByText('One token · locked/chat').waitFor();
+    await dialog.getByText('generated a token.').waitFor();
+    expect(tab.problems).toEqual([]);
+  },
+  timeoutMs,
+);

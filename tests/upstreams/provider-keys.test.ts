@@ -1,5 +1,6 @@
 /** Requests are distributed over the keys of one provider, and rejected keys are shown. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { newFolder, run } from '../support/gateway.ts';
 import { chatModel, InProcessGateway } from '../support/in-process.ts';
 import { keyNamed, startKeyedProvider } from '../support/keyed-provider.ts';
 import { scrapeFresh } from '../support/prometheus.ts';
@@ -95,6 +96,16 @@ test('the states of keys are shown, without the keys', async () => {
       ],
     },
   ]);
+  const env = { TOLLGATE_ADMIN_TOKEN: gateway.keys.admin };
+  const options = { dataDir: newFolder(), env };
+  const command = ['providers', 'keys', 'vendor', '--url', gateway.url];
+  const { exitCode, stdout } = await run(command, options);
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/\nvendor +limited +waiting +0 +\d+ /);
+  expect(stdout).toMatch(
+    /\nvendor +expired +set aside .* 401 +Incorrect API key provided: \[key\]\./,
+  );
+  expect(stdout).toMatch(/\nvendor +good +available +0 /);
   const metrics = await scrapeFresh(gateway.url);
   const states = ['available', 'waiting', 'set_aside', 'disabled'];
   const counts = states.map((state) =>
