@@ -1,9 +1,10 @@
 /** The request log on Postgres has a partition for each period, also if it was one table before. */
 import { beforeEach, describe, expect, onTestFinished, test } from 'bun:test';
 import { sql } from 'kysely';
-import { newRequestId } from '../../src/core/ids.ts';
+import { newRequestId, randomText } from '../../src/core/ids.ts';
 import { toSettlementEntry } from '../../src/money/ledger.ts';
 import type { RequestRecord } from '../../src/records/request-record.ts';
+import { LogPartitioning } from '../../src/store/log-partitioning.ts';
 import { migrate } from '../../src/store/migrations/migrate.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
@@ -275,6 +276,39 @@ describe('partitions of the request log', () => {
       });
     await Promise.all([repeat('one', 1), repeat('two', 2)]);
     expect(await balance()).toBe(before);
+    expect(await discrepancies(store)).toEqual([]);
+  }, 120_000);
+
+  test('of another user fill the default partition, and lose old rows one by one', async () => {
+    await prepare(store, now, 7);
+    const { write } = store.database;
+    const role = `user_${randomText(8)}`;
+    const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(write);
+    const url = new URL((await startPostgres()).url);
+    Object.assign(url, { pathname: `/${rows[0]?.name}`, username: role, password: 'p' });
+    const rights = 'select, insert, update, delete on all tables in schema public';
+    await sql
+      .raw(`create role ${role} login password 'p'; grant ${rights} to ${role}`)
+      .execute(write);
+    store = await open(url.href);
+    const reasons: string[] = [];
+    const partitioning = new LogPartitioning({
+      ...{ partitions: partitionsOf(store), keepDays: 7, now: () => now + 30 * dayMs },
+      onPartitioned: () => expect.unreachable('It may not.'),
+      onFailure: (reason) => reasons.push(reason),
+    });
+    await partitioning.run();
+    await partitioning.run();
+    expect(reasons).toEqual([
+      expect.stringMatching(/^The database user can't add partitions, .+\.$/),
+    ]);
+
+    await book(store, [recordAt(now), recordAt(now + 2 * dayMs), recordAt(now + 30 * dayMs)]);
+    const before = await names();
+    await book(store, [recordAt(now + 2 * dayMs)], now + 2 * dayMs);
+    await removeOld(now + 20 * dayMs, 7);
+    expect(await names()).toEqual(before);
+    expect(await filled(store)).toMatchObject({ request_log_default: 1 });
     expect(await discrepancies(store)).toEqual([]);
   }, 120_000);
 });

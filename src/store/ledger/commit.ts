@@ -10,7 +10,7 @@ import { addJobCosts } from '../jobs/jobs.ts';
 import { logsSince } from '../retention.ts';
 import { type Account, lockAccounts, lockLeases } from './accounts.ts';
 import { bookedNumbers, bookNumbers, hasNumber, lockBookedNumbers } from './journals.ts';
-import { idBytes, idText, logColumns, rowOf } from './request-log.ts';
+import { idBytes, idText, logColumns, periodOfId, rowOf } from './request-log.ts';
 import { addUsageSums } from './usage-sums.ts';
 
 const noRequests: ReadonlySet<string> = new Set();
@@ -134,6 +134,7 @@ async function splitRepeats(
 ): Promise<{ fresh: readonly Settlement[]; repeats: readonly Settlement[] }> {
   const isBooked = ({ journalNumber }: Settlement) =>
     journalNumber !== undefined && numbers.has(journalNumber);
+  // The unique index of a partition can't reject what another partition has.
   const repeatable = mayRepeat ? settlements : settlements.filter(isOfJob);
   if (repeatable.length === 0 && !settlements.some(isBooked))
     return { fresh: settlements, repeats: [] };
@@ -155,31 +156,37 @@ async function splitRepeats(
   return { fresh, repeats };
 }
 
-/**
- * Returns true for a piece of a job. A process that repeats it uses the same request ID at another
- * time, for which the log may have another partition.
- */
+/** A process that repeats a piece of a job uses the same request ID at another time. */
 const isOfJob = ({ record }: Settlement) => record.jobId !== undefined;
+
+/** Returns false for a piece of a job. */
+function hasTimeInId({ record: { requestId, createdAt } }: Settlement): boolean {
+  const { from, until } = periodOfId(requestId);
+  return createdAt >= from && createdAt <= until;
+}
 
 async function knownRequests(
   trx: StoreTransaction,
   settlements: readonly Settlement[],
 ): Promise<Set<string>> {
-  if (settlements.length === 0) return new Set();
-  const ids = settlements.map(({ record }) => idBytes(record.requestId));
-  const times = settlements.map(({ record }) => record.createdAt);
-  const known = await trx
-    .selectFrom('request_log')
-    .select('request_id')
-    .where('request_id', 'in', ids)
-    // A repeated request has the same time, so Postgres reads only the partitions of the batch.
-    .$if(!settlements.some(isOfJob), (query) =>
-      query
-        .where('created_at', '>=', Math.min(...times))
-        .where('created_at', '<=', Math.max(...times)),
-    )
-    .execute();
-  return new Set(known.map((row) => idText(row.request_id)));
+  const [known, timed] = [new Set<string>(), Map.groupBy(settlements, hasTimeInId)];
+  for (const [hasTime, group] of timed) {
+    const ids = group.map(({ record }) => record.requestId);
+    const periods = ids.map(periodOfId);
+    const rows = await trx
+      .selectFrom('request_log')
+      .select('request_id')
+      .where('request_id', 'in', ids.map(idBytes))
+      // Postgres reads only the partitions of these times.
+      .$if(hasTime, (query) =>
+        query
+          .where('created_at', '>=', Math.min(...periods.map(({ from }) => from)))
+          .where('created_at', '<=', Math.max(...periods.map(({ until }) => until))),
+      )
+      .execute();
+    for (const row of rows) known.add(idText(row.request_id));
+  }
+  return known;
 }
 
 type LeaseById = ReadonlyMap<number, FromLease>;

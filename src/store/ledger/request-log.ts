@@ -7,6 +7,7 @@ import { type Units, type Usage, uncachedTokens, writtenTokens } from '../../cor
 import type { Settlement } from '../../money/ledger.ts';
 import { chargesFromFees, feeNames, feesOf } from '../../money/price/fee-kinds.ts';
 import type { AllTenantsLog, RequestLog } from '../../records/customer-log.ts';
+import type { Period } from '../../records/period.ts';
 import type { RecordedMargin, RequestRecord } from '../../records/request-record.ts';
 import { SqlRepository } from '../database.ts';
 import type { RequestLogTable, Schema } from '../schema.ts';
@@ -34,10 +35,10 @@ export class SqlRequestLog extends SqlRepository implements RequestLog, AllTenan
   /** Reads a single partition. Misses pieces of jobs, because their IDs don't have their time. */
   async #findByTime(query: LogQuery, requestId: string): Promise<LogRow | undefined> {
     if (this.database.engine === 'sqlite') return undefined;
-    const time = requestIdTime(requestId.toLowerCase());
+    const { from, until } = periodOfId(requestId);
     return query
-      .where('created_at', '>=', time - idTimeToleranceMs)
-      .where('created_at', '<=', time + idTimeToleranceMs)
+      .where('created_at', '>=', from)
+      .where('created_at', '<=', until)
       .executeTakeFirst();
   }
 }
@@ -47,6 +48,12 @@ type LogQuery = SelectQueryBuilder<Schema, 'request_log', LogRow>;
 
 /** How far the time of a request may be from the time in its ID. */
 const idTimeToleranceMs = 60_000;
+
+/** Returns when the request arrived, unless its ID doesn't start with its time. */
+export function periodOfId(requestId: string): Period {
+  const time = requestIdTime(requestId.toLowerCase());
+  return { from: time - idTimeToleranceMs, until: time + idTimeToleranceMs };
+}
 
 type Row = Insertable<RequestLogTable>;
 

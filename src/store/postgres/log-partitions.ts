@@ -21,6 +21,8 @@ const aheadMs = 14 * dayMs;
 const partitionsMax = 60;
 const spanDaysMax = 7;
 
+const notOwned = "The database user can't add partitions, because it doesn't own request_log.";
+
 /**
  * Returns the days of a new partition. A partition is removed once it is as old as a whole, so a
  * short retention needs short ones. More than a few hundred partitions would make reads that need
@@ -64,6 +66,7 @@ export class PostgresLogPartitions implements LogPartitions {
       const current = ranges.find((range) => range.from <= from && from < range.until);
       if (current) from = current.until;
       else {
+        if (!partitions.every(({ isOwned }) => isOwned)) throw new Error(notOwned);
         const next = ranges.find((range) => range.from > from)?.from ?? Number.POSITIVE_INFINITY;
         const outcome = await this.#create(from, Math.min(from + spanMs, next));
         // Another process is creating it.
