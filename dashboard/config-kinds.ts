@@ -30,7 +30,7 @@ export const configKinds = {
         name: '',
         input_modalities: ['text'],
         output_modalities: ['text'],
-        endpoints: [{ provider: '', model: '', pricing: { prompt: '', completion: '' } }],
+        endpoints: [{ provider: '', model: '', pricing: {} }],
       },
     },
   },

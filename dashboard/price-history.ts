@@ -48,10 +48,10 @@ function historyOf(
 
 /** Says where a price was read, and when. */
 export function sourceText({ name, date, dated, age_days }: NonNullable<Price['price_source']>) {
-  const about = dated === 'catalog' ? 'about ' : '';
-  const age = age_days === null ? '' : `, ${about}${plural(age_days, 'day')} ago`;
-  const list = dated === 'catalog' ? ' (date of the built-in list)' : '';
-  return `${name}, ${date === null ? 'at an unknown time' : `${date}${age}`}${list}`;
+  const isList = dated === 'catalog';
+  const age = age_days === null ? [] : [`${isList ? 'about ' : ''}${plural(age_days, 'day')} ago`];
+  const when = date === null ? ['at an unknown time'] : [date, ...age];
+  return `${name} (${when.join(', ')}${isList ? ': the date of the built-in list' : ''})`;
 }
 
 /** Prices that were read longer ago may no longer be those of the provider. */
@@ -92,28 +92,19 @@ const decimal = /^\d{1,9}(\.\d{1,9})?$/;
 
 /** Returns what is wrong with the fields of a price, by path. */
 export function pricingProblems({ long_prompts = [], ...pricing }: Pricing): Map<string, string> {
-  const problems = new Map<string, string>();
-  const check = (prices: object, path: string) => {
-    for (const [name, value] of Object.entries(prices)) {
-      if (name !== 'above_tokens' && !decimal.test(String(value))) {
-        problems.set(`${path}.${name}`, decimalProblem);
-      }
-    }
-  };
-  check(pricing, 'pricing');
-  for (const [index, tier] of long_prompts.entries()) {
+  const problems = priceProblems(pricing, 'pricing');
+  for (const [index, { above_tokens, ...tier }] of long_prompts.entries()) {
     const path = `pricing.long_prompts[${index}]`;
-    if (!(tier.above_tokens >= 1))
-      problems.set(`${path}.above_tokens`, 'Enter a number of tokens.');
-    check(tier, path);
+    if (!(above_tokens >= 1)) problems.set(`${path}.above_tokens`, 'Enter a number of tokens.');
+    for (const [field, problem] of priceProblems(tier, path)) problems.set(field, problem);
   }
   return problems;
 }
 
-/** Returns what is wrong with the surcharges of a plan, by path. */
-export function surchargeProblems(surcharge: object): Map<string, string> {
-  const wrong = Object.entries(surcharge).filter(([, value]) => !decimal.test(String(value)));
-  return new Map(wrong.map(([name]) => [`surcharge.${name}`, decimalProblem]));
+/** Returns what is wrong with prices that have this path, by path. */
+export function priceProblems(prices: object, path: string): Map<string, string> {
+  const wrong = Object.entries(prices).filter(([, value]) => !decimal.test(String(value)));
+  return new Map(wrong.map(([name]) => [`${path}.${name}`, decimalProblem]));
 }
 
 const decimalProblem = 'Enter dollars with a decimal point, such as 0.50, with up to 9 decimals.';

@@ -143,18 +143,20 @@ function Target(props: TargetProps) {
           errorAt={(path) => errorAt(`.when.${path}`)}
         />
       </details>
-      <p class="buttons">
-        {onUp && (
-          <button type="button" class="link" aria-label={`Move up ${name}`} onClick={onUp}>
-            Move up
-          </button>
-        )}
-        {onRemove && (
-          <button type="button" class="link" aria-label={`Remove ${name}`} onClick={onRemove}>
-            Remove
-          </button>
-        )}
-      </p>
+      {(onUp || onRemove) && (
+        <p class="buttons">
+          {onUp && (
+            <button type="button" class="link" aria-label={`Move up ${name}`} onClick={onUp}>
+              Move up
+            </button>
+          )}
+          {onRemove && (
+            <button type="button" class="link" aria-label={`Remove ${name}`} onClick={onRemove}>
+              Remove
+            </button>
+          )}
+        </p>
+      )}
     </fieldset>
   );
 }

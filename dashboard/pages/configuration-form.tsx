@@ -9,6 +9,7 @@ import { useSaving } from '../saving.ts';
 import type { ConfigObject } from '../shapes.ts';
 import { AliasFields, isAliasField } from './configuration-alias.tsx';
 import { Conflict } from './configuration-conflict.tsx';
+import { isModelField, ModelFields, modelProblems } from './configuration-model.tsx';
 import { isPlanField, PlanFields, planProblems } from './configuration-plan.tsx';
 import { isProviderField, ProviderFields } from './configuration-provider.tsx';
 
@@ -23,6 +24,7 @@ interface FormPart {
 /** The fields of a kind of object that have a form. Everything else is edited as JSON. */
 export const formParts: Readonly<Record<string, FormPart>> = {
   providers: { component: ProviderFields, isField: isProviderField },
+  models: { component: ModelFields, isField: isModelField, problemsOf: modelProblems },
   aliases: { component: AliasFields, isField: isAliasField },
   plans: { component: PlanFields, isField: isPlanField, problemsOf: planProblems },
 };

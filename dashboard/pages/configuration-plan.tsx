@@ -3,7 +3,7 @@ import { NumberField } from '../components/field.tsx';
 import { PriceFields } from '../components/price-fields.tsx';
 import { type FormPartProps, fieldSetter, numberOf } from '../config-form.ts';
 import { percent, usd } from '../format.ts';
-import { setPrices, surchargeProblems } from '../price-history.ts';
+import { priceProblems, setPrices } from '../price-history.ts';
 import type { ConfigObject } from '../shapes.ts';
 
 export function isPlanField(path: string): boolean {
@@ -11,7 +11,7 @@ export function isPlanField(path: string): boolean {
 }
 
 export function planProblems({ surcharge }: JsonObject): ReadonlyMap<string, string> {
-  return surchargeProblems(fieldsOf(surcharge));
+  return priceProblems(fieldsOf(surcharge), 'surcharge');
 }
 
 /** A factor of 1, which charges the list price. */

@@ -106,16 +106,23 @@ function Owner({ kind, object: { owner, source, updated_at } }: ObjectProps) {
 const healthOf = (object: ConfigObject) => object as ConfigObject & ProviderHealth;
 
 const providerColumns: readonly Column<ConfigObject>[] = [
-  { title: 'Dialect', cell: (object) => <code>{healthOf(object).dialect}</code> },
+  { title: 'Dialect', cell: (object) => <code class="one-line">{healthOf(object).dialect}</code> },
   { title: 'Status', cell: (object) => <ProviderStatus provider={healthOf(object)} /> },
   { title: 'Keys', cell: (object) => <KeyStates provider={healthOf(object)} /> },
   { title: 'Recent failures', cell: (object) => <RecentFailures provider={healthOf(object)} /> },
 ];
 
-function ProviderStatus({ provider: { circuit, keys } }: { readonly provider: ProviderHealth }) {
+function ProviderStatus({ provider }: { readonly provider: ProviderHealth }) {
+  const { circuit, keys, endpoints } = provider;
   return (
     <span class="two-lines">
-      <CircuitState circuit={circuit} />
+      {endpoints.length > 0 ? (
+        <CircuitState circuit={circuit} />
+      ) : (
+        <span title="It has no key, or no model.">
+          <Badge>not in use</Badge>
+        </span>
+      )}
       {keys.map((one) => (
         <span key={one.name} class="key-state" title={one.message ?? ''}>
           <span>

@@ -255,7 +255,7 @@ const columns: readonly Column<PriceHistory>[] = [
   },
   {
     title: 'Since',
-    cell: ({ current: { from } }) => (from === null ? <Badge>initial</Badge> : date(from)),
+    cell: ({ current: { from } }) => (from === null ? '–' : date(from)),
   },
   { title: 'Source', cell: (history) => <SourceAge history={history} /> },
   { title: 'Next change', cell: (history) => <NextChange history={history} /> },

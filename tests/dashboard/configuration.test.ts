@@ -56,20 +56,20 @@ test(
 
     await page.getByRole('button', { name: 'Models', exact: true }).click();
     await page.getByRole('button', { name: 'Create a model' }).click();
-    await page.getByLabel('ID').fill('acme/chat');
-    const model = {
-      name: 'Acme Chat',
-      input_modalities: ['text'],
-      output_modalities: ['text'],
-      endpoints: [
-        { provider: 'acme', model: 'chat-1', pricing: { prompt: 'much', completion: '2' } },
-      ],
-    };
-    await json.fill(JSON.stringify(model));
+    await page.getByLabel('ID', { exact: true }).fill('acme/chat');
+    await page.getByLabel('Display name').fill('Acme Chat');
+    await page.getByLabel('Provider', { exact: true }).fill('acme');
+    await page.getByLabel('Its name for the model').fill('chat-1');
+    await page.getByLabel('Input, per million tokens ($)', { exact: true }).fill('1');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
-    await page.getByRole('alert').getByText('endpoints[0].pricing.prompt').waitFor();
+    await page.getByRole('alert').getByText('pricing needs completion').waitFor();
+    await page.getByLabel('Output, per million tokens ($)').fill('2');
+    await page.getByText('More fields').click();
+    await json.fill((await json.inputValue()).replace('chat-1', 'chat-1", "region": "moon'));
+    await page.getByRole('button', { name: 'Create', exact: true }).click();
+    await page.getByRole('alert').getByText('region').waitFor();
     expect(await json.getAttribute('aria-invalid')).toBe('true');
-    await json.fill(JSON.stringify(model).replace('much', '1'));
+    await json.fill((await json.inputValue()).replace(/"region": "moon",?/, '"weight": 1,'));
     await page.getByRole('button', { name: 'Create', exact: true }).click();
     await page
       .getByRole('row', { name: /acme\/chat/ })
