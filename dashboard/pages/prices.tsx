@@ -164,7 +164,8 @@ function Totals({ histories }: ListedProps) {
       {old > 0 && (
         <p class="note warn">
           {plural(old, 'price')} {old === 1 ? 'was' : 'were'} read more than {oldDays} days ago, so
-          providers may have changed {old === 1 ? 'it' : 'them'}.{' '}
+          providers may have changed {old === 1 ? 'it' : 'them'}. To compare prices with a public
+          list, run <code>tollgate prices check</code>.{' '}
           <a href={urlFor('prices', { show: 'old', sort: 'age' })}>
             Show {old === 1 ? 'it' : 'them'}
           </a>
