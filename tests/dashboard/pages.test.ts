@@ -102,7 +102,7 @@ const views: readonly View[] = [
   },
   { name: 'providers', path: '/configuration', who: 'admin', shows: 'healthy' },
   { name: 'new provider', path: '/configuration?edit=+', who: 'admin', shows: 'Base URL' },
-  { name: 'new model', path: '/configuration?kind=models&edit=+', who: 'admin', shows: 'as JSON' },
+  { name: 'new model', path: '/configuration?kind=models&edit=+', who: 'admin', shows: 'Context' },
   { name: 'new alias', path: '/configuration?kind=aliases&edit=+', who: 'admin', shows: 'Weight' },
   { name: 'new plan', path: '/configuration?kind=plans&edit=+', who: 'admin', shows: 'Margin' },
   { name: 'prices', path: '/prices?search=small', who: 'admin', shows: 'In force' },
