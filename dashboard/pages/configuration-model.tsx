@@ -44,13 +44,9 @@ export function modelProblems({ endpoints }: JsonObject): ReadonlyMap<string, st
 }
 
 /** The fields of a model that most models need. */
-export function ModelFields({ document, onDocument, errorAt, current }: FormPartProps) {
-  const { key } = useSession();
-  const { data: providers = [] } = useLoad('providers of models', (signal) =>
-    requestData<ConfigObject[]>('/admin/v1/providers', { key, signal }),
-  );
+export function ModelFields(props: FormPartProps) {
+  const { document, onDocument, errorAt } = props;
   const set = fieldSetter(document, onDocument);
-  const endpoints = objectsIn(document.endpoints);
   const number = (name: string, label: string) => (
     <NumberField
       label={label}
@@ -93,6 +89,21 @@ export function ModelFields({ document, onDocument, errorAt, current }: FormPart
         values={itemsOf(document.features)}
         onValues={(values) => set('features', values.length > 0 ? values : undefined)}
       />
+      <Endpoints {...props} />
+    </>
+  );
+}
+
+/** The providers of a model, with its initial prices there. */
+function Endpoints({ document, onDocument, errorAt, current }: FormPartProps) {
+  const { key } = useSession();
+  const { data: providers = [] } = useLoad('providers of models', (signal) =>
+    requestData<ConfigObject[]>('/admin/v1/providers', { key, signal }),
+  );
+  const set = fieldSetter(document, onDocument);
+  const endpoints = objectsIn(document.endpoints);
+  return (
+    <>
       {current && (
         <p class="hint">
           These are the initial prices.{' '}

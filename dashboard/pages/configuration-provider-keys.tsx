@@ -2,7 +2,7 @@ import { type JsonObject, objectsIn, textOf } from '../../src/core/json.ts';
 import { Badge, type Tone } from '../components/feedback.tsx';
 import { Checkbox, NumberField, TextField } from '../components/field.tsx';
 import { type FormPartProps, fieldSetter, numberOf } from '../config-form.ts';
-import { duration, percent, plural } from '../format.ts';
+import { duration, percent, plural, time } from '../format.ts';
 import type { ProviderHealth } from '../shapes.ts';
 
 const keyField = /^api_keys\[(\d+)\]\.(?:name|key|weight|requests_per_minute|concurrent_requests)$/;
@@ -23,11 +23,12 @@ const states: Readonly<Record<KeyState['state'], { tone: Tone; text: string }>> 
 
 /** The state of one of several keys, with the provider's message. */
 export function ProviderKeyState({ keyState }: { readonly keyState: KeyState }) {
-  const { state, status, retry_after_seconds, running_requests } = keyState;
+  const { state, status, retry_after_seconds, running_requests, until } = keyState;
   const { tone, text } = states[state];
   const details = [
     ...(status === null ? [] : [`status ${status}`]),
     ...(retry_after_seconds === null ? [] : [`tried again in ${waitText(retry_after_seconds)}`]),
+    ...(until === null ? [] : [`replaced, used until ${time(until)} UTC`]),
     ...(running_requests === 0 ? [] : [`${plural(running_requests, 'request')} running`]),
   ];
   return (

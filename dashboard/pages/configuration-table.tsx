@@ -113,7 +113,7 @@ const providerColumns: readonly Column<ConfigObject>[] = [
 ];
 
 function ProviderStatus({ provider }: { readonly provider: ProviderHealth }) {
-  const { circuit, keys, endpoints } = provider;
+  const { circuit, endpoints } = provider;
   return (
     <span class="two-lines">
       {endpoints.length > 0 ? (
@@ -123,42 +123,23 @@ function ProviderStatus({ provider }: { readonly provider: ProviderHealth }) {
           <Badge>not in use</Badge>
         </span>
       )}
-      {keys.map((one) => (
-        <span key={one.name} class="key-state" title={one.message ?? ''}>
-          <span>
-            {one.name} <small>{keyShare(one, keys)}</small>
-          </span>
-          <ProviderKeyState keyState={one} />
-        </span>
-      ))}
     </span>
   );
 }
 
-const keyStates = {
-  available: 'available',
-  waiting: 'rate limited',
-  set_aside: 'set aside',
-  disabled: 'disabled',
-} as const;
-
-/** Lists the keys that can't be used now, with the provider's message. */
 function KeyStates({ provider: { keys } }: { readonly provider: ProviderHealth }) {
   if (keys.length === 0) return <>–</>;
-  const available = keys.filter(({ state }) => state === 'available').length;
   return (
     <span class="two-lines">
-      <span>
-        {available} of {plural(keys.length, 'key')} available
-      </span>
-      {keys
-        .filter(({ state }) => state !== 'available')
-        .map(({ name, state, message }) => (
-          <small key={name}>
-            {name}: {keyStates[state]}
-            {message !== null && `, ${message}`}
-          </small>
-        ))}
+      {keys.map((one) => (
+        <span key={one.name} class="key-state">
+          <span>
+            {one.name} <small>{keyShare(one, keys)}</small>
+          </span>
+          <ProviderKeyState keyState={one} />
+          {one.message !== null && <small>{one.message}</small>}
+        </span>
+      ))}
     </span>
   );
 }
