@@ -85,6 +85,11 @@ describe('credentials: aws', () => {
       {},
       'credentials is for Google, so base_url must',
     ],
+    [
+      { ...vertex, base_url: 'http://eu-aiplatform.googleapis.com/v1' },
+      {},
+      'credentials is for Google, so base_url must start with https://',
+    ],
     [vertex, {}, 'credentials finds none: set GOOGLE_APPLICATION_CREDENTIALS'],
     [vertex, { GOOGLE_APPLICATION_CREDENTIALS: '/none' }, "can't read the file in GOOGLE_A"],
   ])('rejects %j with %j', (provider, env, message) => {

@@ -81,6 +81,21 @@ describe('LiveConfig', () => {
     expect(live.state).toEqual({ version: 3, appliedVersion: 3, problems: [] });
   });
 
+  test('applies each version once, and none that is older than the one in use', async () => {
+    const store = new FakeStore();
+    const live = await open(store, fileWith('here'));
+    const applied: Config[] = [];
+    live.onChange((next) => applied.push(next));
+    const older = { version: 1, objects: [model('acme/a', 'here')] };
+    store.snapshot = { version: 2, objects: [model('acme/b', 'here')] };
+    await live.check();
+    await live.check();
+    // A read that began earlier may end later.
+    store.snapshot = older;
+    await live.check();
+    expect([modelsOf(live), applied.length]).toEqual([['acme/b'], 1]);
+  });
+
   test('leaves out objects that do not fit the file at startup', async () => {
     const store = new FakeStore();
     store.save(model('acme/a', 'here'), model('acme/b', 'elsewhere'));

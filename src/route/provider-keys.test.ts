@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { modelAt, providerNamed, withKeys } from '../../tests/support/offers.ts';
 import type { Provider, ProviderKey } from '../config/config.ts';
+import { Secret } from '../core/secret.ts';
 import { Catalog, type OfferKey } from './catalog.ts';
 import { ProviderKeys } from './provider-keys.ts';
 
@@ -116,5 +117,42 @@ describe('ProviderKeys', () => {
     keys.failed(a, 'm', rejection);
     keys.configure([withKeys({ ...providerNamed('north') }, ['b'])]);
     expect(keys.statusesOf(provider)[0]).toMatchObject({ state: 'available' });
+  });
+
+  test('takes no key twice for one request', () => {
+    const { all, take } = limitedTo({});
+    const [a, b] = all;
+    if (!a || !b) throw new Error('There are no keys.');
+    expect([take(null, [a]), take(null, [a]), take(null, [a, b])]).toEqual([b, b, undefined]);
+  });
+
+  test('lets one request at a time try a rejected key, at least every 10 minutes', () => {
+    const provider = withKeys(providerNamed('north'), ['a', 'b']);
+    const { keys, all, take } = keysOf(provider);
+    const [a] = all;
+    if (!a) throw new Error('There is no key.');
+    const wait = () => keys.statusesOf(provider)[0]?.retryAfterSeconds;
+    keys.failed(a, 'm', rejection);
+    const waits = [60, 120, 240, 480, 600, 600];
+    for (const seconds of waits) {
+      expect(wait()).toBe(seconds);
+      clock.now += seconds * 1000;
+      const names = Array.from({ length: 4 }, () => take()?.key.name);
+      expect(names.filter((name) => name === 'a')).toHaveLength(1);
+      keys.failed(a, 'm', rejection);
+    }
+  });
+
+  test('forgets that a key was rejected when its text is replaced', () => {
+    const provider = withKeys(providerNamed('north'), ['a', 'b']);
+    const { keys, all } = keysOf(provider);
+    for (const key of all) keys.failed(key, 'm', rejection);
+    const [a, b] = provider.keys ?? [];
+    if (!a || !b) throw new Error('There are no keys.');
+    const replaced = { ...a, provider: { ...a.provider, apiKey: new Secret('sk-replaced') } };
+    const changed = { ...provider, keys: [replaced, b] };
+    keys.configure([changed]);
+    const states = keys.statusesOf(changed).map(({ state }) => state);
+    expect(states).toEqual(['available', 'set_aside']);
   });
 });

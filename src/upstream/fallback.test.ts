@@ -209,6 +209,13 @@ describe('tryOffers at a provider with several keys', () => {
     expect(circuit()).toBe('closed');
   });
 
+  test('opens the circuit of a provider that fails while another key waits', async () => {
+    const { send, circuit } = provider({ a: limited(30), b: failed('server') });
+    expect((await send()).used).toEqual(['a', 'b', 'south']);
+    for (let i = 0; i < 4; i++) await send();
+    expect(circuit()).toBe('open');
+  });
+
   test('reports the shortest wait if all keys of all providers are rate limited', async () => {
     const limits = { a: limited(30), b: failed('credential'), c: limited(9) };
     const { send } = provider({ ...limits, south: limited(60) });

@@ -69,6 +69,36 @@ describe('RefreshedCredential', () => {
     expect(await waiting).toBe(fresh);
   });
 
+  test('after a success, waits only 1 s after the next failure', async () => {
+    const { clock, credential, loads, answer, fail } = scripted();
+    const attempt = async (end: () => unknown) => {
+      const waiting = credential.get().catch(() => undefined);
+      end();
+      await waiting;
+    };
+    await attempt(fail);
+    clock.now += 1_000;
+    await attempt(() => answer(60));
+    clock.now += 60 * minute;
+    await attempt(fail);
+    clock.now += 1_000;
+    await attempt(fail);
+    expect(loads).toHaveLength(4);
+  });
+
+  test('requests a short-lived credential again only after 10 seconds', async () => {
+    const { clock, credential, loads, answer } = scripted();
+    const first = credential.get();
+    const short = answer(3);
+    await first;
+    clock.now += 9_999;
+    expect(await credential.get()).toBe(short);
+    expect(loads).toHaveLength(1);
+    clock.now += 1;
+    expect(await credential.get()).toBe(short);
+    expect(loads).toHaveLength(2);
+  });
+
   test('keeps using a valid credential while refreshes fail', async () => {
     const { clock, credential, loads, answer, fail } = scripted();
     const first = credential.get();
@@ -81,10 +111,10 @@ describe('RefreshedCredential', () => {
     expect(await credential.get()).toBe(old);
   });
 
-  test('rejects a credential that has already expired', async () => {
+  test.each([0, 0.5])('rejects a credential that expires in %d minutes', async (minutes) => {
     const { credential, answer } = scripted();
     const waiting = credential.get();
-    answer(0);
+    answer(minutes);
     await expect(waiting).rejects.toThrow('The credentials that were returned have expired.');
   });
 
