@@ -29,7 +29,10 @@ export interface Call {
   readonly clientSignal: AbortSignal;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
-  /** When a job was created, whose prices apply to this piece. Otherwise, `receivedAt` counts. */
+  /**
+   * When a job was created, on the store's clock. Its prices apply to this piece. Otherwise,
+   * `receivedAt` counts.
+   */
   readonly pricedAt?: number;
   /** Milliseconds on the monotonic clock, for durations. */
   readonly startedAt: number;

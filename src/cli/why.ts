@@ -6,13 +6,7 @@ import { toRequestId } from '../core/ids.ts';
 import { type FeeName, feeEntries, feeKinds } from '../money/price/fee-kinds.ts';
 import { perLabel } from '../money/price/price-classes.ts';
 import { findInAnyProcess } from '../records/customer-log.ts';
-import {
-  attemptObject,
-  marginObject,
-  type OperatorAttempt,
-  receiptObject,
-  sumLines,
-} from '../records/receipt.ts';
+import { type OperatorAttempt, operatorReceipt, sumLines } from '../records/receipt.ts';
 import type { RequestRecord } from '../records/request-record.ts';
 import { type CommandServices, type Context, singleCommandTopic } from './command.ts';
 import { type Cell, fields, formatCount, printJson, table } from './output.ts';
@@ -45,11 +39,7 @@ async function explainRequest(context: Context): Promise<void> {
   if (!('charges' in found))
     throw notFound('This request is still running. Try again once it has ended.', 'id');
   const record = found;
-  const receipt = {
-    ...receiptObject(record, creditsPerUsd),
-    attempts: record.attempts.map(attemptObject),
-    margin: marginObject(record, creditsPerUsd),
-  };
+  const receipt = operatorReceipt(record, creditsPerUsd);
   const caller = await callerOf(services, record);
   if (args.has('json')) return printJson(context, { data: { ...receipt, ...caller } });
   const sections = [

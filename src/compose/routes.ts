@@ -28,6 +28,7 @@ import { byokRoutes } from '../http/management/byok.ts';
 import { configRoutes } from '../http/management/config.ts';
 import { keyRoutes, tenantKeyRoutes } from '../http/management/keys.ts';
 import { providerRoutes } from '../http/management/providers.ts';
+import { operatorReceiptRoutes } from '../http/management/receipt.ts';
 import type { Route } from '../http/routes.ts';
 import { dashboardRoutes } from '../http/system/dashboard.ts';
 import { healthRoutes, metricsRoutes } from '../http/system/probes.ts';
@@ -92,6 +93,10 @@ export function createRoutes(deps: RouteDeps, isDraining: () => boolean): Route[
       sums: store.tenantSums,
       settled: (read) => accounting.readSettled(read),
       overview: () => overviewOf(deps),
+    }),
+    ...operatorReceiptRoutes({
+      findForAnyTenant: (id) => accounting.readSettled(() => store.requestLog.findForAnyTenant(id)),
+      ...{ running, directory: store.directory, creditsPerUsd: config.creditsPerUsd },
     }),
     ...stateRoutes({ accountingState: () => accounting.state() }),
     ...controlRoutes(deps),
@@ -169,7 +174,7 @@ async function explain(operation: Operation, requestedBy: RequestedBy, deps: Rou
   rejectPrivateUrls(operation.request.urls, addressPolicy);
   await stages.resolveModels(requestedBy, operation);
   return explainRoute(operation, caller, {
-    catalog: await catalogOf(caller, Date.now()),
+    catalog: await catalogOf(caller, deps.now()),
     ...{ health, supports: supportsParameter, creditsPerUsd: config.creditsPerUsd },
     session: { caller, sessionId: requestedBy.clientHeader('x-session-id'), operation },
   });
@@ -236,21 +241,16 @@ function overviewOf({ accounting, live, store: { database } }: RouteDeps) {
 /** Returns the dependencies of the routes that show tenants their own requests and credits. */
 function customerReads({ config, store, accounting, now, readQueues }: RouteDeps): CustomerDeps {
   return {
-    logs: store.logs,
-    analytics: store.analytics,
-    usageGroups: store.usageGroups,
+    ...{ logs: store.logs, analytics: store.analytics, usageGroups: store.usageGroups },
     wallets: {
       async totals(tenantId: string) {
         const totals = await store.walletTotals.totals(tenantId, accounting.processId);
         return accounting.withOwnHolds(totals, tenantId);
       },
     },
-    requests: store.requestLog,
-    statements: store.statements,
-    months: store.statementMonths,
-    spending: store.keySpending,
-    creditsPerUsd: config.creditsPerUsd,
-    limits: config.limits,
+    ...{ requests: store.requestLog, spending: store.keySpending },
+    ...{ statements: store.statements, months: store.statementMonths },
+    ...{ creditsPerUsd: config.creditsPerUsd, limits: config.limits },
     settled: (read, tenantId) => accounting.readSettled(read, tenantId),
     queues: readQueues,
     now: Date.now,

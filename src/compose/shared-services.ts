@@ -83,8 +83,12 @@ export interface SharedServices {
    * counts are short and have their own watcher.
    */
   readonly deadlines: DeadlineWatcher;
-  /** The store's clock, so that all processes agree on when something has expired. */
+  /**
+   * The store's clock, so that all processes agree on when something has expired, and how far it is
+   * ahead of this machine.
+   */
   now(): number;
+  storeAheadMs(): number;
   periodicTasks(): PeriodicTask[];
 }
 
@@ -149,7 +153,7 @@ export async function openServices(
     demo: new LazyDemoUpstream(),
     deadlines: new DeadlineWatcher(),
     unknownModelNames: new UnknownModelNames(),
-    now: clock.now,
+    ...{ now: clock.now, storeAheadMs: () => clock.aheadMs ?? 0 },
     periodicTasks: () => [
       ...authenticator.periodicTasks((tenantIds) => vault.refresh(tenantIds)),
       ...changes.periodicTasks(),

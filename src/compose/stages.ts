@@ -11,6 +11,7 @@ import { settle } from '../money/settle/settle.ts';
 import type { RunningRequest } from '../records/running-requests.ts';
 import type { Catalog, CatalogOf, Offer } from '../route/catalog.ts';
 import { planOperation, withProbe } from '../route/plan.ts';
+import { pricingTime } from '../route/priced-catalogs.ts';
 import { resolveModels } from '../route/requested-models.ts';
 import { CallAttemptContext } from '../upstream/attempt-context.ts';
 import { openByFor, tryOffers } from '../upstream/fallback.ts';
@@ -67,9 +68,9 @@ export function createStages(deps: StageDeps): Stages {
       return findReplay(call, operation, replayDeps);
     },
     plan(call, operation) {
-      const { caller, receivedAt, pricedAt = receivedAt } = call;
       rejectPrivateUrls(operation.request.urls, addressPolicy);
-      const callable = catalogOf(caller, pricedAt);
+      const { caller } = call;
+      const callable = catalogOf(caller, pricingTime(call, deps.storeAheadMs()));
       const context = { health, supports: supportsParameter, session: call, random };
       return callable instanceof Promise
         ? callable.then((catalog) => planOperation(operation, caller, { ...context, catalog }))

@@ -15,6 +15,7 @@ import {
 } from './fields.ts';
 import { circuit, endpointHealth, endpointWeight } from './models.ts';
 import { offsetQuery } from './query.ts';
+import { operatorReceiptSchema } from './receipt.ts';
 import type { RouteDoc } from './route-doc.ts';
 
 // Requests and responses for operators: tenants, credits, and the state of the installation.
@@ -274,6 +275,14 @@ export const adminDocs = {
     path: id,
     query: offsetQuery,
     responses: { 200: data(tenantCreditsSchema) },
+  },
+  receipt: {
+    summary: 'Get the receipt of any request',
+    details:
+      'Also has what the tenant does not see: the list prices, the margin of its plan, and the ' +
+      "messages of providers about the operator's accounts. 404 while the request is running.",
+    path: { id: 'The `x-request-id` of the request, or the ID of its answer.' },
+    responses: { 200: data(operatorReceiptSchema) },
   },
   overview: { summary: 'Get an overview', responses: { 200: data(overviewSchema) } },
   accounting: {

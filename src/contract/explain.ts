@@ -39,6 +39,8 @@ const boundFields = {
   max_charge: credits('The charge for the longest output that the request allows.'),
 };
 
+const prices = Type.Record(Type.String(), Type.String(), { description: 'US dollars, by name.' });
+
 const plannedSchema = record('PlannedOffer', {
   ...offerFields,
   priority: count('The lowest is tried first.'),
@@ -48,6 +50,16 @@ const plannedSchema = record('PlannedOffer', {
   pricing: Type.Record(Type.String(), Type.String(), {
     description: 'US dollars per million tokens, characters, or bytes; other prices are per unit.',
   }),
+  margin: Type.Optional(
+    nullable(
+      inlineRecord({
+        plan: text('The name of the plan.'),
+        factor_basis_points: count('10000 is the list price.'),
+        surcharge: prices,
+        list_prices: prices,
+      }),
+    ),
+  ),
   dropped: Type.Array(text(), {
     description: 'Fields and parts of the request that the provider would not receive.',
   }),

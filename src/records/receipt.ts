@@ -90,7 +90,7 @@ export interface OperatorAttempt extends AttemptObject {
 }
 
 /** Returns an attempt with its key and the provider's full error message. */
-export function attemptObject(attempt: AttemptRecord): OperatorAttempt {
+function attemptObject(attempt: AttemptRecord): OperatorAttempt {
   const { provider, key, model, own_account, dropped, ...rest } = attempt;
   const { ms, outcome, status, message } = rest;
   return {
@@ -162,6 +162,15 @@ function usageByPrice(list: PriceStrings, usage: Usage, { calls = [usage] }: Uni
     byTier.set(tier, { priceStrings, used: group ? addUsage(group.used, call) : call });
   }
   return [...byTier].sort(([a], [b]) => a - b).map(([, group]) => group);
+}
+
+/** Returns a receipt with what only operators see. */
+export function operatorReceipt(record: RequestRecord, creditsPerUsd: number) {
+  return {
+    ...receiptObject(record, creditsPerUsd),
+    attempts: record.attempts.map(attemptObject),
+    margin: marginObject(record, creditsPerUsd),
+  };
 }
 
 /** Returns what a plan added to the list price. Only operators see it. Null without a plan. */

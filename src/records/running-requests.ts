@@ -99,10 +99,10 @@ export class RunningRequests {
     else this.#entries.delete(requestId);
   }
 
-  /** Finds a running request of this tenant, in any process. */
-  async find(requestId: string, tenantId: string): Promise<RunningRequest | undefined> {
+  /** Finds a running request of this tenant, or of any tenant for null, in any process. */
+  async find(requestId: string, tenantId: string | null): Promise<RunningRequest | undefined> {
     const own = this.#entries.get(requestId)?.request;
-    if (own) return own.tenantId === tenantId ? own : undefined;
+    if (own) return tenantId === null || own.tenantId === tenantId ? own : undefined;
     if (this.#isAlone) return undefined;
     return this.#store.find(requestId, tenantId, this.#storeNow());
   }

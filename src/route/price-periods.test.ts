@@ -6,7 +6,7 @@ import { withPriceChanges } from '../config/prices.ts';
 import type { Credential } from '../core/caller.ts';
 import { Secret } from '../core/secret.ts';
 import { parseUsd } from '../money/price/usd.ts';
-import { createCatalogOf } from './priced-catalogs.ts';
+import { createCatalogOf, pricingTime } from './priced-catalogs.ts';
 
 const providers = new Map([
   ['one', providerNamed('one')],
@@ -39,6 +39,14 @@ async function pricesAt(catalogOf: ReturnType<typeof catalogOfPrices>, at: numbe
   const catalog = await catalogOf({ tenantId: 'acme', plan: null }, at);
   return catalog.offers('a/b').map(({ pricing, pricedFrom }) => [pricing.prompt, pricedFrom]);
 }
+
+test.each([
+  [{ receivedAt: 1_000 }, 1_250],
+  // A job's time is already that of the store.
+  [{ receivedAt: 1_000, pricedAt: 700 }, 700],
+])('the prices of %j are those of the store at %d', (call, at) => {
+  expect(pricingTime(call, 250)).toBe(at);
+});
 
 describe('a history of prices', () => {
   test('has the prices of a book at every moment, in any order of requests', async () => {

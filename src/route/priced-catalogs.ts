@@ -29,6 +29,16 @@ export function createCatalogOf({ config, models, providers, credentialsOf }: Pr
   };
 }
 
+interface PricedCall {
+  readonly receivedAt: number;
+  readonly pricedAt?: number;
+}
+
+/** Returns the moment whose prices a call has, on the store's clock, which all processes share. */
+export function pricingTime({ receivedAt, pricedAt }: PricedCall, storeAheadMs: number): number {
+  return pricedAt ?? receivedAt + storeAheadMs;
+}
+
 /** Returns the times at which prices change. */
 function priceChangeTimes(models: readonly Model[]): readonly number[] {
   return models.flatMap(({ endpoints }) =>

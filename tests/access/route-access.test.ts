@@ -57,7 +57,7 @@ const policy: Readonly<Record<Access, string>> = {
     GET /admin/v1/plans  GET /admin/v1/plans/{name}  PUT /admin/v1/plans/{name}
     PATCH /admin/v1/plans/{name}  DELETE /admin/v1/plans/{name}
     POST /admin/v1/route/explain  GET /admin/v1/audit  GET /admin/v1/audit/export.csv
-    POST /admin/v1/audit/{id}/restore`,
+    POST /admin/v1/audit/{id}/restore  GET /admin/v1/requests/{id}`,
 };
 
 const rows = Object.entries(policy).flatMap(([access, routes]) =>

@@ -266,6 +266,11 @@ describe('plans', () => {
     expect(margin).toMatchObject({ list: '8', margin: '-4', charge: '4' });
     await send('PUT', '/plans/pro', document);
 
+    const assigned = await send('DELETE', '/plans/pro');
+    expect([assigned.status, assigned.error.message]).toEqual([
+      409,
+      'The plan "pro" is the plan of 1 tenant. Give them another plan first.',
+    ]);
     await send('PATCH', '/tenants/default', { plan: null });
     expect(costOf(await chat('acme/chat'))).toBe(8);
     expect((await send('PUT', '/settings/billing.default_plan', { value: 'pro' })).status).toBe(
@@ -279,6 +284,44 @@ describe('plans', () => {
     ]);
     await send('DELETE', '/settings/billing.default_plan');
     expect((await send('DELETE', '/plans/pro')).status).toBe(200);
+  });
+
+  test('are shown with list prices on the receipts and explanations of operators', async () => {
+    expect((await send('PUT', '/plans/half', { factor_basis_points: 5_000 })).status).toBe(201);
+    await send('PATCH', '/tenants/default', { plan: 'half' });
+    const answer = await chat('acme/chat');
+    const shown = await send('GET', `/requests/${answer.requestId}`);
+    expect([shown.status, shown.data]).toMatchObject([
+      200,
+      {
+        ...{ cost: 4, prices: { prompt: '0.5' }, tenant: { id: 'default' } },
+        margin: {
+          plan: 'half',
+          list_prices: { prompt: '1' },
+          list: '8',
+          margin: '-4',
+          charge: '4',
+        },
+        attempts: [{ provider: 'acme', status: 200 }],
+      },
+    ]);
+    const message = { role: 'user', content: 'one two' };
+    const request = { model: 'acme/chat', messages: [message] };
+    const explained = await send('POST', '/route/explain?tenant=default', request);
+    expect(objectsIn(fieldsOf(explained.data).plan)).toMatchObject([
+      { pricing: { prompt: '0.5' }, margin: { plan: 'half', list_prices: { prompt: '1' } } },
+    ]);
+    const own = await fetch(`${gateway.url}/v1/route/explain`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.keys.routing}` },
+      body: JSON.stringify(request),
+    });
+    expect([own.status, JSON.stringify(await own.json())]).toEqual([
+      200,
+      expect.not.stringContaining('list_prices'),
+    ]);
+    await send('PATCH', '/tenants/default', { plan: null });
+    expect((await send('DELETE', '/plans/half')).status).toBe(200);
   });
 
   test.each([

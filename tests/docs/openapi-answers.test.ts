@@ -55,6 +55,8 @@ describe('answers match /openapi.json', () => {
     const explain = '/v1/route/explain';
     await checked.sendOk(`POST ${explain}`, explain, { body: chat });
     await checked.sendOk('GET /v1/customer/logs/{id}', `/v1/customer/logs/${id}`);
+    const operator = { key: checked.gateway.keys.admin };
+    await checked.sendOk('GET /admin/v1/requests/{id}', `/admin/v1/requests/${id}`, operator);
   });
 
   const messagePaths = ['/v1/messages', '/v1/anthropic/messages'];

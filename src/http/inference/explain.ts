@@ -153,9 +153,22 @@ function plannedObject(
     circuit: health.state(offer),
     ...healthFields(offer, health),
     pricing: definedFields(pricing),
+    ...(isOperator && { margin: marginOf(offer) }),
     dropped: lostFields,
     hold: bound.requested,
     max_charge: bound.maximum,
+  };
+}
+
+/** Returns what the plan of the tenant adds to list prices. Only operators see it. */
+function marginOf({ margin }: Offer): Exclude<PlannedOfferObject['margin'], undefined> {
+  if (!margin) return null;
+  const { long_prompts: _, ...list } = margin.list;
+  return {
+    plan: margin.plan,
+    factor_basis_points: margin.factorBasisPoints,
+    surcharge: definedFields(margin.surcharge),
+    list_prices: definedFields(list),
   };
 }
 
