@@ -10,6 +10,7 @@ import type { ConfigObject } from '../shapes.ts';
 import { type EditorProps, formParts, ObjectForm } from './configuration-form.tsx';
 import { History } from './configuration-history.tsx';
 import { PlanTenants } from './configuration-plan-tenants.tsx';
+import { KeyRotation } from './configuration-rotation.tsx';
 
 /** Edits an object of the store, replaces a built-in one, or shows one of the file. */
 export function ConfigEditor(props: EditorProps) {
@@ -27,6 +28,9 @@ export function ConfigEditor(props: EditorProps) {
       {current?.owner === 'file' && <FileObject kind={kind} object={current} />}
       {current !== undefined && current?.owner !== 'file' && (
         <ObjectForm {...props} current={current} />
+      )}
+      {current?.owner === 'store' && kind.plural === 'providers' && (
+        <KeyRotation provider={current} onDone={props.onDone} onClose={onClose} />
       )}
       {current && kind.plural === 'plans' && <PlanTenants plan={current.name} />}
       {current && <History kind={kind} current={current} onRestored={props.onDone} />}
@@ -49,7 +53,7 @@ function FileObject({ kind, object }: FileObjectProps) {
         the file to manage it here.
       </p>
       {Part && (
-        <fieldset disabled class="locked">
+        <fieldset disabled class="form locked">
           <Part
             document={document}
             onDocument={() => undefined}

@@ -1,5 +1,5 @@
 import type { VNode } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { isObject, type JsonObject, parseJson } from '../../src/core/json.ts';
 import { Form, JsonField, TextField } from '../components/field.tsx';
 import { FormEnd } from '../components/form-end.tsx';
@@ -42,18 +42,23 @@ interface ObjectFormProps extends EditorProps {
 }
 
 const textOf = (document: object) => JSON.stringify(document, null, 2);
+
+function initialText({ kind, current }: ObjectFormProps): string {
+  return textOf(current ? documentOf(current) : (kind.example?.document ?? {}));
+}
 export function ObjectForm(props: ObjectFormProps) {
   const { kind, current, onClose, onDone } = props;
   const saving = useSaving<ConfigObject>(onDone);
   const { action, errors, theirs } = saving;
   const [base, setBase] = useState(current);
   const [name, setName] = useState(current?.name ?? '');
-  const [text, setText] = useState(() =>
-    textOf(current ? documentOf(current) : (kind.example?.document ?? {})),
-  );
+  const [text, setText] = useState(() => initialText(props));
   const [secrets, setSecrets] = useState<ReadonlyMap<string, string>>(new Map());
   const parsed = parseJson(text);
   const document = isObject(parsed) ? parsed : undefined;
+  // What the fields show while the JSON is invalid, because it is still being typed.
+  const valid = useRef<JsonObject>({});
+  if (document) valid.current = document;
   const part = formParts[kind.plural];
   const save = (version: number | null) => {
     if (!document) return;
@@ -80,14 +85,16 @@ export function ObjectForm(props: ObjectFormProps) {
         <NameField kind={kind} value={name} onValue={setName} error={errors.get('name')} />
       )}
       {part && (
-        <part.component
-          document={document ?? {}}
-          onDocument={(changed) => setText(textOf(changed))}
-          secrets={secrets}
-          onSecrets={setSecrets}
-          errorAt={(path) => errors.get(path)}
-          current={base}
-        />
+        <fieldset class="form" disabled={!document}>
+          <part.component
+            document={valid.current}
+            onDocument={(changed) => setText(textOf(changed))}
+            secrets={secrets}
+            onSecrets={setSecrets}
+            errorAt={(path) => errors.get(path)}
+            current={base}
+          />
+        </fieldset>
       )}
       <JsonSection isOptional={part !== undefined} text={text} onText={setText} error={jsonError} />
       {theirs !== undefined && document && (
@@ -181,9 +188,14 @@ function JsonSection({ isOptional, text, onText, error }: JsonSectionProps) {
       rows={Math.min(26, Math.max(8, text.split('\n').length + 1))}
     />
   );
+  const [isOpen, setOpen] = useState(false);
   if (!isOptional) return field;
+  // It stays open when the error is gone, because the user may still be typing.
   return (
-    <details open={error !== undefined}>
+    <details
+      open={isOpen || error !== undefined}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
       <summary>More fields</summary>
       {field}
     </details>

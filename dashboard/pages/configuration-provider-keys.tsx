@@ -49,6 +49,8 @@ export function keyShare({ weight, state }: KeyState, keys: readonly KeyState[])
 }
 
 interface SecretProps {
+  readonly title?: string;
+  readonly isRequired?: boolean;
   /** The last characters of the stored secret, or '' if there is none. */
   readonly label: string;
   readonly value: string;
@@ -57,12 +59,14 @@ interface SecretProps {
 }
 
 /** A field for a new API key. A stored one is never shown. */
-export function SecretField({ label, ...rest }: SecretProps) {
+export function SecretField(props: SecretProps) {
+  const { title = 'API key', isRequired = false, label, ...rest } = props;
   const unchanged = label === '' ? '' : ` Leave it empty to keep the key ${label}.`;
   return (
     <TextField
-      label="API key"
+      label={title}
       type="password"
+      required={isRequired}
       placeholder={label}
       hint={`Stored encrypted, never shown again.${unchanged}`}
       {...rest}

@@ -1,10 +1,10 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { requestData } from '../api.ts';
 import { Dialog } from '../components/dialog.tsx';
-import { Badge, Loading } from '../components/feedback.tsx';
+import { Badge, Busy, ErrorNote } from '../components/feedback.tsx';
 import { type Column, Table } from '../components/table.tsx';
 import { milliseconds, plural } from '../format.ts';
-import { useLoad } from '../load.ts';
+import { useAction } from '../load.ts';
 import { useSession } from '../session.ts';
 import type { ProviderTest } from '../shapes.ts';
 
@@ -13,18 +13,29 @@ interface ProviderTestProps {
   readonly onClose: () => void;
 }
 
+type Call = 'free' | 'one_token';
+
 /** Sends a call to a provider with each of its keys, and shows what it answered. */
 export function ProviderTestDialog({ name, onClose }: ProviderTestProps) {
   const { key } = useSession();
-  const [call, setCall] = useState<'free' | 'one_token'>('free');
-  const path = `/admin/v1/providers/${encodeURIComponent(name)}/test`;
-  const loaded = useLoad(`${path} ${call}`, (signal) =>
-    requestData<ProviderTest>(path, { key, signal, method: 'POST', body: { call } }),
-  );
-  const { data, busy, reload } = loaded;
+  const [call, setCall] = useState<Call>('free');
+  const [data, setData] = useState<ProviderTest>();
+  const { run, busy, error } = useAction();
+  // Not a load, which is repeated when the user returns to the tab: a token may cost something.
+  const start = (chosen: Call) =>
+    run(async () => {
+      setCall(chosen);
+      setData(undefined);
+      const path = `/admin/v1/providers/${encodeURIComponent(name)}/test`;
+      const body = { call: chosen };
+      setData(await requestData<ProviderTest>(path, { key, method: 'POST', body }));
+    });
+  useEffect(() => start('free'), []);
+  const again = () => start(call);
   return (
     <Dialog title={`Test ${name}`} onClose={onClose}>
-      <Loading loaded={loaded} text={`Calling ${name}…`} />
+      <ErrorNote message={error} onRetry={again} />
+      {busy && <Busy text={`Calling ${name}…`} />}
       {data && <Result test={data} />}
       <footer class="buttons">
         {call === 'free' && (
@@ -32,12 +43,12 @@ export function ProviderTestDialog({ name, onClose }: ProviderTestProps) {
             type="button"
             class="secondary"
             disabled={busy}
-            onClick={() => setCall('one_token')}
+            onClick={() => start('one_token')}
           >
             Generate one token
           </button>
         )}
-        <button type="button" class="secondary" disabled={busy} onClick={reload}>
+        <button type="button" class="secondary" disabled={busy} onClick={again}>
           Test again
         </button>
       </footer>

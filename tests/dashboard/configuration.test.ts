@@ -162,7 +162,7 @@ test(
 );
 
 test(
-  "an editor's change is not overwritten by another editor",
+  "an editor's change is not overwritten by another editor, and a key is rotated",
   async () => {
     await using tab = await Tab.open(browser, { theme: 'dark', size: desktop });
     const { page } = tab;
@@ -188,9 +188,15 @@ test(
     await field.fill('3000');
     await save.click();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Edit shared' }).click();
+    await page.getByText('Rotate a key').click();
+    await page.getByLabel('New key').fill('sk-rotated-9012');
+    await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    expect(await page.content()).not.toContain('sk-rotated');
     const { body } = await gateway.admin('GET', path);
     expect(body.data).toMatchObject({
-      config: { timeout_ms: 3000, idle_timeout_ms: 4000, api_key: '•••5678' },
+      config: { timeout_ms: 3000, idle_timeout_ms: 4000, api_key: '•••9012' },
     });
   },
   timeoutMs,
