@@ -114,7 +114,14 @@ export const restoreSchema = Type.Object(
   { additionalProperties: false },
 );
 
-const anyResource = Type.Union([providerResource, modelResource, aliasResource, settingResource]);
+const anyResource = Type.Union([
+  providerResource,
+  modelResource,
+  aliasResource,
+  priceResource,
+  planResource,
+  settingResource,
+]);
 
 interface Documented {
   readonly noun: string;
