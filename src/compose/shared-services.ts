@@ -22,6 +22,7 @@ import {
   bodyMemoryBudgetFor,
   type FairShareBudget,
 } from '../limits/memory-budget.ts';
+import { ProviderKeyLimits } from '../limits/provider-key-limits.ts';
 import { RateLimiter } from '../limits/rate.ts';
 import { Accounting, type AccountingDeps } from '../money/accounting.ts';
 import { claimJournals, journalFailure } from '../money/settle/journal-files.ts';
@@ -149,9 +150,9 @@ export async function openServices(
     ...{ running, health, cache, idempotency, uploads, retention, jobs, live, listenPort },
     bodyMemoryBudget: bodyMemoryBudgetFor(workerCount),
     answerMemoryBudget: answerMemoryBudgetFor(workerCount),
-    ...{ readQueues: createReadQueues(), providerKeys: new ProviderKeys(telemetry) },
-    demo: new LazyDemoUpstream(),
-    deadlines: new DeadlineWatcher(),
+    readQueues: createReadQueues(),
+    providerKeys: new ProviderKeys(telemetry, new ProviderKeyLimits(counters.shared)),
+    ...{ demo: new LazyDemoUpstream(), deadlines: new DeadlineWatcher() },
     unknownModelNames: new UnknownModelNames(),
     ...{ now: clock.now, storeAheadMs: () => clock.aheadMs ?? 0 },
     periodicTasks: () => [

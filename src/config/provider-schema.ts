@@ -123,7 +123,7 @@ const providerKeySchema = Type.Object(
     previous_key: Type.Optional(previousKeySchema),
     /** The key's share of the requests, relative to the provider's other keys. */
     weight: Type.Optional(integer(1, 1000)),
-    /** Per process, like the next limit. */
+    /** For all processes with Redis, otherwise for each, like the next limit. */
     requests_per_minute: Type.Optional(integer(1)),
     concurrent_requests: Type.Optional(integer(1)),
     /** True: no request uses the key. */

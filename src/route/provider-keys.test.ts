@@ -14,6 +14,7 @@ function keysOf(provider: Provider) {
       keySetAside: (name, key) => events.push(`${name} ${key} set aside`),
       keyRestored: (name, key) => events.push(`${name} ${key} restored`),
     },
+    undefined,
     () => clock.now,
   );
   const catalog = new Catalog(

@@ -1,8 +1,10 @@
 import type { Provider, ProviderKey } from '../config/config.ts';
 import type { Offer, OfferKey } from './catalog.ts';
+import { type KeyUsage, limitMs } from './provider-key-usage.ts';
 import { type SessionSource, sessionOf, stickyScore } from './stickiness.ts';
 
-// Distributes requests over the keys of a provider. Each process decides by what it has seen.
+// Distributes requests over the keys of a provider. Each process decides by what it has seen. Only
+// the operator's limits are shared, if there are shared counts.
 
 /** The wait after a 429 that names none. */
 const waitMsDefault = 5_000;
@@ -11,7 +13,6 @@ const setAsideMsFirst = 60_000;
 const setAsideMsMax = 600_000;
 /** How long other requests avoid a rejected key while one request tries it. */
 const probeMs = 30_000;
-const minuteMs = 60_000;
 
 /** A failed attempt, as its key sees it. */
 interface KeyFailure {
@@ -31,18 +32,21 @@ interface SetAside {
   isProbed: boolean;
 }
 
-interface KeyState {
+interface KeyState extends KeyUsage {
   key: ProviderKey;
   /** Grows by the weight with each choice and falls by the sum of weights when chosen. */
   turn: number;
-  running: number;
-  /** The minute that `requests` counts. */
-  minute: number;
-  requests: number;
-  requestsBefore: number;
   /** Until when the key is rate limited, by upstream model. */
   readonly waits: Map<string, number>;
   setAside: SetAside | null;
+}
+
+/** Counts the requests of keys in all processes. */
+interface SharedKeyLimits {
+  /** Returns undefined if this process has to count for itself. */
+  enter(
+    key: ProviderKey,
+  ): Promise<{ isAllowed: true; leave(): void } | { isAllowed: false; waitMs: number }> | undefined;
 }
 
 /** A key as the operator sees it. */
@@ -67,9 +71,15 @@ export class ProviderKeys {
   readonly #states = new Map<string, KeyState>();
   readonly #reporter: KeyReporter;
   readonly #now: () => number;
+  readonly #limits: SharedKeyLimits | undefined;
 
-  constructor(reporter: KeyReporter, now: () => number = () => performance.now()) {
+  constructor(
+    reporter: KeyReporter,
+    limits?: SharedKeyLimits,
+    now: () => number = () => performance.now(),
+  ) {
     this.#reporter = reporter;
+    this.#limits = limits;
     this.#now = now;
   }
 
@@ -167,6 +177,18 @@ export class ProviderKeys {
     setAside.until = now + probeMs;
   }
 
+  /**
+   * Counts the request of a taken key in all processes. The promise has a function to call at its
+   * end, or null if the key is at its limit. Returns undefined without shared counts.
+   */
+  enterShared({ key }: OfferKey): Promise<(() => void) | null> | undefined {
+    return this.#limits?.enter(key)?.then((entered) => {
+      if (entered.isAllowed) return entered.leave;
+      this.#stateOf(key).fullUntil = this.#now() + entered.waitMs;
+      return null;
+    });
+  }
+
   /** Called when the request of a taken key has ended. */
   release({ key }: OfferKey): void {
     const state = this.#stateOf(key);
@@ -249,7 +271,9 @@ export class ProviderKeys {
     const known = this.#states.get(name);
     if (known) return known;
     const counts = { turn: 0, running: 0, minute: 0, requests: 0, requestsBefore: 0 };
-    const state: KeyState = { key, ...counts, waits: new Map(), setAside: null };
+    const state: KeyState = {
+      ...{ key, ...counts, waits: new Map(), fullUntil: 0, setAside: null },
+    };
     this.#states.set(name, state);
     return state;
   }
@@ -280,37 +304,16 @@ function waitMs(state: KeyState, model: string, now: number): number {
   return limitMs(state, now);
 }
 
-/** How soon to try again if a key has as many requests as it may have at the same time. */
-const busyMs = 1_000;
-
-/** Returns how long the key's own limits forbid another request. */
-function limitMs(state: KeyState, now: number): number {
-  const { concurrentRequests, requestsPerMinute } = state.key;
-  if (concurrentRequests !== null && state.running >= concurrentRequests) return busyMs;
-  if (requestsPerMinute === null) return 0;
-  moveTo(state, Math.floor(now / minuteMs));
-  // Counts the part of the minute before that is less than a minute ago.
-  const elapsedMs = now % minuteMs;
-  const { requests, requestsBefore } = state;
-  const free = requestsPerMinute - requests;
-  if (free <= 0) return minuteMs - elapsedMs;
-  if (requestsBefore === 0) return 0;
-  return Math.max(0, minuteMs * (1 - (free - 1) / requestsBefore) - elapsedMs);
-}
-
-function moveTo(state: KeyState, minute: number): void {
-  if (minute === state.minute) return;
-  state.requestsBefore = minute === state.minute + 1 ? state.requests : 0;
-  state.requests = 0;
-  state.minute = minute;
-}
-
 /** The keys that one request tries at one offer. */
 export class KeyRotation {
   readonly #keys: ProviderKeys;
   readonly #offer: Offer;
   readonly #session: number | null;
   readonly #tried: OfferKey[] = [];
+  /** The key that the request uses now. */
+  #current: OfferKey | undefined;
+  /** Ends the request in the shared counts. */
+  #leave: (() => void) | undefined;
 
   constructor(keys: ProviderKeys, offer: Offer, session: number | null) {
     this.#keys = keys;
@@ -318,12 +321,26 @@ export class KeyRotation {
     this.#session = session;
   }
 
-  /** Takes the next key. Returns the offer with this key, or undefined if there is none. */
-  next(): Offer | undefined {
+  /**
+   * Takes the next key. Returns the offer with this key, or undefined if there is none. Returns a
+   * promise only if the key has limits that are shared.
+   */
+  next(): Offer | undefined | Promise<Offer | undefined> {
     const { keys, upstreamModel } = this.#offer;
     const key = this.#keys.take(keys ?? [], upstreamModel, this.#session, this.#tried);
-    if (key) this.#tried.push(key);
-    return key?.offer;
+    if (!key) return undefined;
+    this.#tried.push(key);
+    this.#current = key;
+    const entering = this.#keys.enterShared(key);
+    if (!entering) return key.offer;
+    return entering.then((leave) => {
+      if (leave) {
+        this.#leave = leave;
+        return key.offer;
+      }
+      this.end();
+      return this.next();
+    });
   }
 
   /** The name of the key that was taken last. */
@@ -346,8 +363,10 @@ export class KeyRotation {
 
   /** Frees the key that was taken last. */
   end(): void {
-    const key = this.#tried.at(-1);
-    if (key) this.#keys.release(key);
+    if (this.#current) this.#keys.release(this.#current);
+    this.#leave?.();
+    this.#current = undefined;
+    this.#leave = undefined;
   }
 
   /** Returns the shortest wait of the keys that are only rate limited, or null. */

@@ -165,7 +165,7 @@ describe('tryOffers at a provider with several keys', () => {
     ] as const);
     const offers = new Catalog([model('a/a')], vendors).offers('a/a');
     const health = new Health(() => clock.now);
-    const keys = new ProviderKeys(silent, () => clock.now);
+    const keys = new ProviderKeys(silent, undefined, () => clock.now);
     const states = statesOf(health, keys);
     const send = async () => {
       const attempts: AttemptEntry[] = [];

@@ -80,7 +80,7 @@ export async function tryOffers(
     if (isOver(startedAt)) break;
     const rotation = offer.keys && providerKeys.rotationOf(offer, log);
     let failure: TriedFailure | undefined;
-    let withKey = rotation ? rotation.next() : offer;
+    let withKey = rotation ? await rotation.next() : offer;
     const leftForOthers = Math.min(plan.length - index - 1, attemptsForOthers);
     while (withKey) {
       let result: AttemptResult;
@@ -106,7 +106,7 @@ export async function tryOffers(
       startedAt = performance.now();
       const hasNext = rotation?.failed(failure) === true && !isOver(startedAt);
       const mayRotate = hasNext && attempts.length + leftForOthers < attemptsMax;
-      withKey = mayRotate ? rotation.next() : undefined;
+      withKey = mayRotate ? await rotation.next() : undefined;
     }
     if (rotation) failure = limitedFailure(rotation, failure) ?? failure;
     if (!failure) continue;

@@ -51,10 +51,10 @@ export function createTokenCounter(
     if (!planned || !limiter.acquire(caller.tenantId, concurrentCountsMax)) return undefined;
     const rotation =
       planned.keys && providerKeys.rotationOf(planned, { caller, operation: undefined });
-    const offer = rotation ? rotation.next() : planned;
     const resolve = resolverFor(caller.tenantId);
     const checkAddress = (url: string) => guardTarget(url, addressPolicy, resolve);
     try {
+      const offer = rotation ? await rotation.next() : planned;
       const counted =
         offer && (await countWith(offer, count, clientSignal, { deadlines, checkAddress }));
       if (counted) rotation?.answered();
