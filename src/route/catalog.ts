@@ -156,11 +156,21 @@ interface Pricing {
   readonly margin: Margin | null;
 }
 
+interface ModelOffers {
+  /** Includes those that require the tenant's own provider key. */
+  readonly all: readonly Offer[];
+  readonly shared: readonly Offer[];
+}
+
+const noOffers: ModelOffers = { all: [], shared: [] };
+
 /** The configured models and their shared offers. Immutable; a reload builds a new catalog. */
 export class Catalog extends CallableModels {
   readonly #models = new Map<string, Model>();
-  readonly #allOffers = new Map<string, readonly Offer[]>();
-  readonly #shared = new Map<string, readonly Offer[]>();
+  readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #pricing: Pricing;
+  /** Filled as models are requested: each plan has a catalog of all models. */
+  readonly #offers = new Map<string, ModelOffers>();
   override readonly names: ModelNames;
   override readonly ambiguousNames: AmbiguousNames;
   override readonly aliases: Aliases;
@@ -170,38 +180,46 @@ export class Catalog extends CallableModels {
     providers: ReadonlyMap<string, Provider>,
     ambiguousNames: AmbiguousNames = 'first',
     aliases: readonly Alias[] = [],
-    { at, margin }: Pricing = { at: Date.now(), margin: null },
+    pricing: Pricing = { at: Date.now(), margin: null },
   ) {
     super();
     this.aliases = new Aliases(aliases);
     this.names = new ModelNames(models);
     this.ambiguousNames = ambiguousNames;
-    for (const model of models) {
-      const offers = model.endpoints.flatMap((endpoint) => {
-        const provider = providers.get(endpoint.provider);
-        return provider ? [toOffer(model, endpoint, provider, at, margin)] : [];
-      });
-      this.#models.set(model.id, model);
-      this.#allOffers.set(model.id, offers);
-      this.#shared.set(
-        model.id,
-        offers.filter(({ provider }) => provider.shared),
-      );
-    }
+    this.#providers = providers;
+    this.#pricing = pricing;
+    for (const model of models) this.#models.set(model.id, model);
   }
 
   override offers(alias: string): readonly Offer[] {
-    return this.#shared.get(alias) ?? [];
+    return this.#offersOf(alias).shared;
   }
 
   /** Returns all offers of a model, including those that require the tenant's own provider key. */
   allOffers(alias: string): readonly Offer[] {
-    return this.#allOffers.get(alias) ?? [];
+    return this.#offersOf(alias).all;
   }
 
   /** Returns all offers at a provider. */
   offersAt(provider: string): readonly Offer[] {
-    return [...this.#allOffers.values()].flat().filter((offer) => offer.provider.name === provider);
+    const all = [...this.#models.keys()].flatMap((id) => this.allOffers(id));
+    return all.filter((offer) => offer.provider.name === provider);
+  }
+
+  #offersOf(alias: string): ModelOffers {
+    const known = this.#offers.get(alias);
+    if (known) return known;
+    const model = this.#models.get(alias);
+    // Names of unknown models would fill the map.
+    if (!model) return noOffers;
+    const { at, margin } = this.#pricing;
+    const all = model.endpoints.flatMap((endpoint) => {
+      const provider = this.#providers.get(endpoint.provider);
+      return provider ? [toOffer(model, endpoint, provider, at, margin)] : [];
+    });
+    const offers = { all, shared: all.filter(({ provider }) => provider.shared) };
+    this.#offers.set(alias, offers);
+    return offers;
   }
 
   override models(): readonly Model[] {
@@ -210,44 +228,6 @@ export class Catalog extends CallableModels {
 
   override model(alias: string): Model | undefined {
     return this.#models.get(alias);
-  }
-}
-
-/** The models of a catalog with only one of their offers. */
-export class WithSingleOffer extends CallableModels {
-  readonly #catalog: CallableModels;
-  readonly #offer: Offer;
-
-  constructor(catalog: CallableModels, offer: Offer) {
-    super();
-    this.#catalog = catalog;
-    // A shared offer of the same endpoint would be a second one.
-    const { ownAccount } = offer;
-    this.#offer = { ...offer, ownAccount: ownAccount && { ...ownAccount, sharedNext: null } };
-  }
-
-  override offers(alias: string): readonly Offer[] {
-    return alias === this.#offer.model.id ? [this.#offer] : [];
-  }
-
-  override model(alias: string): Model | undefined {
-    return this.#catalog.model(alias);
-  }
-
-  override models(): readonly Model[] {
-    return this.#catalog.models();
-  }
-
-  override get names(): ModelNames {
-    return this.#catalog.names;
-  }
-
-  override get ambiguousNames(): AmbiguousNames {
-    return this.#catalog.ambiguousNames;
-  }
-
-  override get aliases(): Aliases {
-    return this.#catalog.aliases;
   }
 }
 

@@ -1,7 +1,10 @@
+import type { Model } from '../config/config.ts';
 import type { Caller } from '../core/caller.ts';
 import { GatewayError } from '../core/errors.ts';
 import type { Bound, CostBounds } from '../money/price/bounds.ts';
-import { type CallableModels, type Offer, WithSingleOffer } from './catalog.ts';
+import type { Aliases } from './aliases.ts';
+import { CallableModels, type Offer } from './catalog.ts';
+import type { ModelNames } from './model-names.ts';
 import {
   forbiddenModel,
   mayUseRequested,
@@ -142,5 +145,43 @@ function attempt<Result>(run: () => Result): Result | GatewayError {
   } catch (error) {
     if (error instanceof GatewayError) return error;
     throw error;
+  }
+}
+
+/** The models of a catalog with only one of their offers. */
+class WithSingleOffer extends CallableModels {
+  readonly #catalog: CallableModels;
+  readonly #offer: Offer;
+
+  constructor(catalog: CallableModels, offer: Offer) {
+    super();
+    this.#catalog = catalog;
+    // A shared offer of the same endpoint would be a second one.
+    const { ownAccount } = offer;
+    this.#offer = { ...offer, ownAccount: ownAccount && { ...ownAccount, sharedNext: null } };
+  }
+
+  override offers(alias: string): readonly Offer[] {
+    return alias === this.#offer.model.id ? [this.#offer] : [];
+  }
+
+  override model(alias: string): Model | undefined {
+    return this.#catalog.model(alias);
+  }
+
+  override models(): readonly Model[] {
+    return this.#catalog.models();
+  }
+
+  override get names(): ModelNames {
+    return this.#catalog.names;
+  }
+
+  override get ambiguousNames(): CallableModels['ambiguousNames'] {
+    return this.#catalog.ambiguousNames;
+  }
+
+  override get aliases(): Aliases {
+    return this.#catalog.aliases;
   }
 }
