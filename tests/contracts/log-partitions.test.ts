@@ -105,6 +105,7 @@ describe('a request log from before partitions', () => {
   test('becomes the first partition while processes book, and 3 of them partition it', async () => {
     await sql`create role backup_reader`.execute(store.database.write).catch(() => undefined);
     await sql`grant select on request_log to backup_reader`.execute(store.database.write);
+    await sql`create index "by Provider" on request_log (provider)`.execute(store.database.write);
     const before = await indexes();
     const others = [store, await open(url), await open(url)];
     const customer = { tenantId, keyId: records[0]?.keyId ?? '' };
@@ -174,14 +175,23 @@ describe('a request log from before partitions', () => {
     const booked = makeRecord({ tenantId, ...arrivedAt(now) });
     await book(store, [booked]);
     records.push(booked);
-    // The third step creates the default partition.
-    await sql`create view request_log_default as select 1`.execute(write);
+    // The third step renames the log.
+    const viewAt = (days: number) => sql.table(`request_log_before_${dayName(now + days * dayMs)}`);
+    const [early, late] = [viewAt(8), viewAt(15.5)];
+    await sql`create view ${early} as select 1`.execute(write);
     await failureOf(prepare(store));
     await isComplete();
+    // Until then, any version books requests that are later than the first partition.
+    for (const days of [9, 100]) {
+      const ahead = makeRecord({ tenantId, ...arrivedAt(now + days * dayMs) });
+      await book(store, [ahead]);
+      records.push(ahead);
+    }
 
-    // Too little time is left of the first attempt, so the log would soon reject requests.
+    // Too little time is left of the first attempt for older processes to be replaced.
+    await sql`create view ${late} as select 1`.execute(write);
     await failureOf(prepare(store, now + 7.5 * dayMs));
-    await sql`drop view request_log_default`.execute(write);
+    await sql`drop view ${early}, ${late}`.execute(write);
     expect(await prepare(store, now + 7.5 * dayMs)).toBe(true);
     const names = (await partitionsOf(store).list())?.map(({ name }) => name) ?? [];
     expect(names).toContain(`request_log_before_${dayName(now + 15.5 * dayMs)}`);

@@ -20,8 +20,7 @@ import {
 
 /**
  * Days from now until the first partition after a log that had none. An older process recognizes a
- * repeated piece of a job only within a partition, and has been replaced by then. A log whose
- * migration was interrupted rejects later requests, so this is also the time to resume it.
+ * repeated piece of a job only within a partition, and has been replaced by then.
  */
 const daysUntilFirst = 8;
 
@@ -30,6 +29,9 @@ const leftMsMin = dayMs;
 
 /** A check of the log, until it is the first partition. Its bound is the end of that partition. */
 const checkName = 'request_log_before';
+
+/** The trigger and the function that keep the check from rejecting a booking. */
+const divertName = 'request_log_divert';
 
 /** Attempts to get a lock that a long read, such as a backup, holds; and the pause in between. */
 const attemptsMax = 20;
@@ -126,18 +128,45 @@ async function readPlainLog(trx: StoreTransaction): Promise<PlainLog | undefined
   };
 }
 
-/** From here on, the log rejects requests that are later than the first partition. */
+/**
+ * From here on, requests that are later than the first partition go to what will be the default
+ * partition, and are missing in reports until then. No version of Tollgate fails to book them, even
+ * if the migration isn't resumed for weeks.
+ */
 async function ensureCheck(trx: StoreTransaction, now: number): Promise<boolean> {
   const log = await readPlainLog(trx);
   if (!log || (log.until !== undefined && log.until - now >= leftMsMin)) return false;
   const until = dayStart(now) + daysUntilFirst * dayMs;
+  await runAll(trx, createDefault());
+  const { rows: diverted } = await sql`
+    select from ${sql.table(defaultPartition)} where created_at < ${until}
+    limit ${movedRowsMax + 1}`.execute(trx);
+  // They stay there, so the first partition ends where it would have.
+  if (diverted.length > movedRowsMax) return false;
+  const rights = await copyRights(trx, [defaultPartition]);
   await lockTable(trx, 'request_log', 'access exclusive');
   await runAll(trx, [
     `alter table request_log drop constraint if exists ${checkName}`,
+    ...dropDivert('request_log'),
+    `with returned as (delete from ${defaultPartition} where created_at < ${until} returning *)
+      insert into request_log overriding system value select * from returned`,
     `alter table request_log add constraint ${checkName} check (created_at < ${until}) not valid`,
+    `create function ${divertName}() returns trigger language plpgsql
+      set search_path from current as $$ begin
+        insert into ${defaultPartition} values (new.*);
+        return null;
+      end $$`,
+    `create trigger ${divertName} before insert on request_log for each row
+      when (new.created_at >= ${until}) execute function ${divertName}()`,
+    ...rights,
   ]);
   return true;
 }
+
+const dropDivert = (table: string) => [
+  `drop trigger if exists ${divertName} on ${table}`,
+  `drop function if exists ${divertName}()`,
+];
 
 async function validateCheck(trx: StoreTransaction): Promise<boolean> {
   const log = await readPlainLog(trx);
@@ -201,10 +230,13 @@ async function makeFirstPartition(trx: StoreTransaction, until: number): Promise
   const { rows: sequences } = await sql<{ next: number }>`
     select coalesce(pg_sequence_last_value(seq::regclass), 0) + 1 as next
     from pg_get_serial_sequence('request_log', 'id') as seq`.execute(trx);
-  const ownName = (index: string) => index.replace(/^request_log/, first).slice(0, 63);
+  const ownName = (index: string) => `${first}_${index.replace(/^request_log_/, '')}`.slice(0, 63);
   await runAll(trx, [
     `alter table request_log rename to ${first}`,
-    ...indexes.map(({ name }) => `alter index ${identifier(name)} rename to ${ownName(name)}`),
+    ...dropDivert(first),
+    ...indexes.map(
+      ({ name }) => `alter index ${identifier(name)} rename to ${identifier(ownName(name))}`,
+    ),
     `create table request_log (like ${first} including defaults including constraints
       including storage) partition by range (created_at)`,
     `alter table request_log drop constraint if exists ${checkName}`,
