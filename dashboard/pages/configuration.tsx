@@ -41,7 +41,8 @@ function Objects({ kind }: { readonly kind: ConfigKind }) {
   const loaded = useLoad(path, (signal) => requestData<ConfigObject[]>(path, { key, signal }));
   const { data, reload } = loaded;
   // The states of providers and their keys change without anybody's doing.
-  useInterval(pollMs, kind.plural === 'providers', reload);
+  const isPolled = kind.plural === 'providers';
+  useInterval(pollMs, isPolled, reload);
   const [deleting, setDeleting] = useState<ConfigObject>();
   const [testing, setTesting] = useState<string>();
   const edited = query.get('edit');
@@ -52,7 +53,7 @@ function Objects({ kind }: { readonly kind: ConfigKind }) {
       lead="Changes apply to new requests on every process within a second."
       actions={
         <>
-          <Refresh {...loaded} />
+          {!isPolled && <Refresh {...loaded} />}
           {kind.example && (
             <AddButton text={`Create ${kind.one}`} onClick={() => openOverlay({ edit: ' ' })} />
           )}
