@@ -246,7 +246,7 @@ function printCheck(context: Context, { result, listed }: CheckedList): void {
     differences.length > 0 ? differenceTable(differences, listed) : null,
     ...notesOf(differences),
     unlisted.length > 0
-      ? `Not in the list, so they may no longer be sold:\n${unlisted
+      ? `Not in the list, which may lack them, or which shows that they ended:\n${unlisted
           .map(
             ({ model, provider, upstreamModel }) => `  ${model} at ${provider} (${upstreamModel})`,
           )

@@ -29,6 +29,7 @@ const data = {
     other('acme/gone', 'gone-1', [], { prompt: '1', completion: '1' }),
     other('acme/embed', 'embed-1', ['embeddings'], { prompt: '0.02' }),
     other('acme/hear', 'hear-1', ['transcription'], { minute: '0.006' }),
+    other('acme/draw', 'draw-1', ['image_generation'], { prompt: '8', completion: '30' }),
     {
       ...other('solo/own', 'own-1', [], {}),
       endpoints: [{ provider: 'solo', model: 'own-1', pricing: { prompt: '1', completion: '1' } }],
@@ -96,6 +97,17 @@ describe('a price list', () => {
     const result = compare(list);
     expect(result).toMatchObject({ format, differences: [], unlistedProviders: ['solo'] });
     expect(result.unlisted.map(({ model }) => model)).toContain('acme/gone');
+  });
+
+  test('is compared with the prices of image tokens for models that answer with images', () => {
+    const text = { litellm_provider: 'acme', input_cost_per_token: 5e-6 };
+    const image = { input_cost_per_image_token: 1e-5, output_cost_per_image_token: 3e-5 };
+    const drawIn = (entry: object) =>
+      compare({ 'acme/draw-1': entry }).differences.flatMap(({ prices }) => prices);
+    expect(drawIn(text)).toEqual([]);
+    expect(drawIn({ ...text, ...image })).toMatchObject([
+      { name: 'prompt', before: '8', after: '10' },
+    ]);
   });
 
   test('shows models that you have not configured', () => {

@@ -58,14 +58,19 @@ export function comparePricing(
   };
 }
 
+/** Of models that answer with images. The list's prices of text tokens aren't charged. */
+const imageTokenNames: readonly PriceName[] = ['prompt', 'completion'];
+
 /** Returns the price classes of which a list can have the price that the endpoint charges. */
-function namesOf({ features, input_modalities }: Model, current: PricingConfig): PriceName[] {
+function namesOf(
+  { features, input_modalities }: Model,
+  current: PricingConfig,
+): readonly PriceName[] {
   if (features.includes('transcription')) return ['minute'];
   if (features.includes('embeddings')) return ['prompt'];
   if (features.includes('speech')) return ['characters'];
   if (features.includes('image_generation') || features.includes('image_edit')) {
-    const hasTokenPrices = current.completion !== undefined;
-    return hasTokenPrices ? ['prompt', 'cache_read', 'completion'] : ['output_image'];
+    return current.completion === undefined ? ['output_image'] : imageTokenNames;
   }
   const names: PriceName[] = ['prompt', 'cache_read', 'cache_write', 'cache_write_1h'];
   if (input_modalities.includes('audio')) names.push('audio');
@@ -75,10 +80,7 @@ function namesOf({ features, input_modalities }: Model, current: PricingConfig):
 }
 
 function listedPrices(names: readonly PriceName[], entry: ListEntry): EntryPrices {
-  // `prompt` and `completion` of an image model are the prices of image tokens.
-  const all: EntryPrices = names.includes('cache_write')
-    ? entry.prices
-    : { ...entry.prices, ...entry.imageTokens };
+  const all = names === imageTokenNames ? entry.imageTokens : entry.prices;
   return Object.fromEntries(
     names.flatMap((name) => (all[name] === undefined ? [] : [[name, all[name]]])),
   );
