@@ -141,4 +141,21 @@ describe('RefreshedCredential', () => {
     expect(await waiting).toBe(fresh);
     expect(credential.rejected(old)).toBe(true);
   });
+
+  test('refreshes after the clock was set back', async () => {
+    const { clock, credential, loads, answer, fail } = scripted();
+    const failing = credential.get().catch(() => undefined);
+    fail();
+    await failing;
+    clock.now -= 180 * minute;
+    const waiting = credential.get();
+    const old = answer(60);
+    expect(await waiting).toBe(old);
+    clock.now -= 180 * minute;
+    expect(credential.rejected(old)).toBe(true);
+    const again = credential.get();
+    const fresh = answer(60);
+    expect(await again).toBe(fresh);
+    expect(loads).toHaveLength(3);
+  });
 });

@@ -60,7 +60,9 @@ export class RefreshedCredential<T extends TemporaryCredential> {
     if (valid && now < Math.max(current.expiresAt - earlyMs, this.#loadedAt + intervalMsMin)) {
       return current;
     }
-    if (this.#pending === undefined && now < this.#waitUntil) {
+    // After the clock was set back, the end of the wait may be hours ahead.
+    const waitMs = this.#waitUntil - now;
+    if (this.#pending === undefined && waitMs > 0 && waitMs <= waitMsMax) {
       if (valid) return current;
       throw this.#failure;
     }
@@ -75,7 +77,8 @@ export class RefreshedCredential<T extends TemporaryCredential> {
   /** Records that a provider rejected a credential. Returns whether a new one may work. */
   rejected(credential: T | undefined): boolean {
     if (credential !== this.#current) return true;
-    if (this.#now() < this.#loadedAt + rejectableAfterMs) return false;
+    const ageMs = this.#now() - this.#loadedAt;
+    if (ageMs >= 0 && ageMs < rejectableAfterMs) return false;
     this.#isRejected = true;
     return true;
   }
