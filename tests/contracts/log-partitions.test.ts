@@ -9,6 +9,7 @@ import { migrate } from '../../src/store/migrations/migrate.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { withMigrationConnection } from '../../src/store/postgres/postgres.ts';
 import { LogRetention } from '../../src/store/retention.ts';
+import { startPooler } from '../support/pooler.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { addCustomer, book, dayMs, discrepancies, makeRecord } from './bookings.ts';
 import { failureOf } from './failure-of.ts';
@@ -200,11 +201,13 @@ describe('a request log from before partitions', () => {
 });
 
 describe('partitions of the request log', () => {
+  let url: string;
   let store: Store;
   let customer: { tenantId: string; keyId: string };
 
   beforeEach(async () => {
-    store = await open(await emptyUrl());
+    url = await emptyUrl();
+    store = await open(url);
     customer = await addCustomer(store);
   });
 
@@ -262,6 +265,10 @@ describe('partitions of the request log', () => {
     expect(await names()).not.toContain(name(1));
     expect(await filled(store)).toEqual({ [name(2)]: 1, [name(3)]: 1 });
     expect(await discrepancies(store)).toEqual([]);
+    // The pooler has no connection besides the shared one.
+    const pooler = await startPooler(url, 'transaction', 1);
+    onTestFinished(pooler.stop);
+    store = await open(pooler.url);
     await removeOld(day(14), 10);
     expect(await filled(store)).toEqual({});
     expect(await names()).not.toContain(name(2));

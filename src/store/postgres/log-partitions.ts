@@ -4,6 +4,7 @@ import { dayMs, dayOf } from '../../records/period.ts';
 import type { LogPartition, LogPartitions, StoreTransaction } from '../database.ts';
 import { firstDay } from '../retention.ts';
 import type { Schema } from '../schema.ts';
+import { isServerFull } from './connection.ts';
 import { partitionLog } from './partition-log.ts';
 import {
   changePartitions,
@@ -93,7 +94,12 @@ export class PostgresLogPartitions implements LogPartitions {
     let rows = 0;
     for (const { name, until, isDefault, isOwned } of partitions) {
       if (isDefault || !isOwned || until > time || this.#stopped) continue;
-      rows += await this.#atLength((db) => removePartition(db, name, time));
+      const remove = (db: Kysely<Schema>) => removePartition(db, name, time);
+      rows += await this.#atLength(remove).catch((error: unknown) => {
+        if (!(error instanceof Error && isServerFull(error.cause))) throw error;
+        // Counting the rows of most partitions fits into the limits of shared connections.
+        return remove(this.#db);
+      });
     }
     return rows;
   }
