@@ -160,6 +160,10 @@ const acts: readonly Act[] = [
   ['PUT /v1/customer/skills/:name', '/v1/customer/skills/style', skill, 'skill.set'],
   ['DELETE /v1/customer/skills/:name', '/v1/customer/skills/style', {}, 'skill.delete'],
   ...configActs('provider', 'providers', 'walk', provider, { timeout_ms: 5 }),
+  [
+    ...(['POST /admin/v1/providers/:name/rotate', '/admin/v1/providers/walk/rotate'] as const),
+    ...([{ api_key: `${secret}-new` }, 'provider.rotate_key'] as const),
+  ],
   ...configActs('model', 'models', 'walk/a', model, { name: 'Walked' }),
   ...configActs('alias', 'aliases', 'walk', { models: ['walk/a'] }, { description: 'x' }),
   ...configActs('price', 'prices', `walk/a@walk@${later}`, price, { pricing: { prompt: '3' } }),
