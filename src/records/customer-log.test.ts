@@ -33,6 +33,11 @@ describe('findInAnyProcess', () => {
     expect([await findInAnyProcess(id, lookup), lookup.lookups()]).toEqual([undefined, 1]);
   });
 
+  test('looks once for a text that is no request ID', async () => {
+    const lookup = makeLookup({});
+    expect([await findInAnyProcess('nonsense', lookup), lookup.lookups()]).toEqual([undefined, 1]);
+  });
+
   test('waits for the record of a request that another process reported but may have ended', async () => {
     const lookup = makeLookup({ committedFrom: 3, isReported: true });
     const id = newRequestId(Date.now() - 60_000);

@@ -167,8 +167,9 @@ export async function findInAnyProcess<Record, Running>(
     if (record) return record;
     const running = await lookup.running(requestId);
     if (lookup.isOnlyHere(requestId)) return running;
-    const isLastTry = running ? reportedTries-- <= 0 : freshTries-- <= 0;
-    if (isLastTry) return running;
+    // A text that is no ID has no time, and is looked up once.
+    const mayRetry = running ? reportedTries-- > 0 : freshTries-- > 0;
+    if (!mayRetry) return running;
     await Bun.sleep(retryMs);
   }
 }
