@@ -1,9 +1,9 @@
 /** Settled requests of one tenant, and its wallet. */
-import { newRequestId } from '../src/core/ids.ts';
 import { noUsage } from '../src/core/usage.ts';
 import type { Settlement } from '../src/money/ledger.ts';
 import { noCharges } from '../src/money/price/fee-kinds.ts';
 import type { Store } from '../src/store/open.ts';
+import { makeRecord } from '../tests/support/record.ts';
 
 export const tenantId = 'default';
 export const chargeCredits = 125;
@@ -13,31 +13,17 @@ export const grantedCredits = 10 ** 14;
 export function settlement(journalNumber?: number): Settlement {
   return {
     ...(journalNumber === undefined ? {} : { journalNumber }),
-    record: {
-      requestId: newRequestId(),
+    record: makeRecord({
       tenantId,
       keyId: 'key_0123456789abcdef',
-      operation: 'chat',
       requestedModel: 'bench/chat',
       model: 'bench/chat',
       provider: 'bench',
-      status: 'success',
-      error: null,
-      trafficMode: 'shared',
       usage: { ...noUsage, inputTokens: 27, outputTokens: 200 },
-      usageEstimated: false,
       charges: { ...noCharges, modelCharge: chargeCredits },
       prices: { prompt: '0.15', completion: '0.60' },
-      searches: 0,
-      skills: [],
-      note: null,
-      finishReason: 'stop',
-      streamed: false,
-      cancelled: false,
-      cacheHit: false,
       firstByteMs: 3,
       durationMs: 4,
-      endUser: null,
       attempts: [
         {
           provider: 'bench',
@@ -49,7 +35,7 @@ export function settlement(journalNumber?: number): Settlement {
         },
       ],
       createdAt: Date.now(),
-    },
+    }),
     writtenOff: 0,
     keyAccount: null,
     keyCharge: 0,

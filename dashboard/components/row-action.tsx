@@ -5,7 +5,7 @@ interface RowActionProps {
   readonly onClick: () => void;
 }
 
-/** A button in a table row for an action on that row. */
+/** A button in a row of a table or form for an action on that row. */
 export function RowAction({ text, label, onClick }: RowActionProps) {
   return (
     <button type="button" class="link" aria-label={label} onClick={onClick}>

@@ -8,6 +8,7 @@ import {
   Suggestions,
   TextField,
 } from '../components/field.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type FormPartProps, fieldSetter, numberOf } from '../config-form.ts';
 import { percent } from '../format.ts';
 import { useLoad } from '../load.ts';
@@ -145,16 +146,8 @@ function Target(props: TargetProps) {
       </details>
       {(onUp || onRemove) && (
         <p class="buttons">
-          {onUp && (
-            <button type="button" class="link" aria-label={`Move up ${name}`} onClick={onUp}>
-              Move up
-            </button>
-          )}
-          {onRemove && (
-            <button type="button" class="link" aria-label={`Remove ${name}`} onClick={onRemove}>
-              Remove
-            </button>
-          )}
+          {onUp && <RowAction text="Move up" label={`Move up ${name}`} onClick={onUp} />}
+          {onRemove && <RowAction text="Remove" label={`Remove ${name}`} onClick={onRemove} />}
         </p>
       )}
     </fieldset>

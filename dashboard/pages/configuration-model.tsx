@@ -5,6 +5,7 @@ import { requestData } from '../api.ts';
 import { ErrorNote } from '../components/feedback.tsx';
 import { Checkbox, NumberField, TextField } from '../components/field.tsx';
 import { PriceFields } from '../components/price-fields.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type FormPartProps, fieldSetter, numberOf } from '../config-form.ts';
 import { useLoad } from '../load.ts';
 import { priceProblems } from '../price-history.ts';
@@ -227,14 +228,7 @@ function EndpointFields(props: EndpointProps) {
       <ErrorNote message={errorAt('pricing')} />
       {onRemove && (
         <p class="buttons">
-          <button
-            type="button"
-            class="link"
-            aria-label={`Remove provider ${index + 1}`}
-            onClick={onRemove}
-          >
-            Remove
-          </button>
+          <RowAction text="Remove" label={`Remove provider ${index + 1}`} onClick={onRemove} />
         </p>
       )}
     </fieldset>

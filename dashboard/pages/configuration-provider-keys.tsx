@@ -1,6 +1,7 @@
 import { type JsonObject, objectsIn, textOf } from '../../src/core/json.ts';
 import { Badge, type Tone } from '../components/feedback.tsx';
 import { Checkbox, NumberField, TextField } from '../components/field.tsx';
+import { RowAction } from '../components/row-action.tsx';
 import { type FormPartProps, fieldSetter, numberOf } from '../config-form.ts';
 import { duration, percent, plural, time } from '../format.ts';
 import type { ProviderHealth } from '../shapes.ts';
@@ -178,14 +179,7 @@ function ProviderKey(props: ProviderKeyProps) {
           onChange={(isDisabled) => set('disabled', isDisabled || undefined)}
         />
         {onRemove && (
-          <button
-            type="button"
-            class="link"
-            aria-label={`Remove key ${index + 1}`}
-            onClick={onRemove}
-          >
-            Remove
-          </button>
+          <RowAction text="Remove" label={`Remove key ${index + 1}`} onClick={onRemove} />
         )}
       </div>
     </fieldset>
